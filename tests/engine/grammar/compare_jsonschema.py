@@ -7,6 +7,7 @@ write is valid, and valid documents are accepted token by token, as they are and
 import ctypes
 import json
 import random
+import re
 import sys
 
 import jsonschema
@@ -16,6 +17,8 @@ PATTERNS = {"^[a-z]+$": ("a", "xyz"), "^(ab|cd)*$": ("", "ab", "abcd"), "^\\d{3}
             "^[A-Z][^\\n\"]{0,5}$": ("Hello", "Aé"), "foo": ("foo", "a foo b", "xfoo"), "^a.c$": ("abc", "a日c"),
             "^(?:[0-9a-f]{2}:){2}[0-9a-f]{2}$": ("00:ff:1a",), "^\\s*\\w+\\s*$": (" a ", "b"), "^x|y$": ("x1", "zy"),
             "^[à-ÿ]{2}$": ("éà",), "^\\{\\}[\\]\\\\/]$": ("{}]", "{}\\")}
+KEY_PATTERNS = {"^x-": ("x-a", "x-", "x-日"), "_id$": ("a_id", "_id"), "^[a-z]+$": ("abc", "z", "id"), "1": ("k1", "1é"),
+                "^a": ("a", "ab"), '["\\\\]': ('q"q', "\\"), "^$": ("",), "^[^a-z]": ("é", "A", "\x01")}
 FORMATS = {"date": "2024-02-28", "time": "12:34:56Z", "date-time": "2024-12-31T23:59:59.5+01:00",
            "uuid": "123e4567-e89b-12d3-a456-426614174000", "ipv4": "192.168.0.255", "email": "a.b@example.org"}
 STRINGS = ("", "a", "hello world", "é", "日本語", "\U0001f600", 'q"uote', "back\\slash", "new\nline", "\x01", "</div>", "x" * 30)
@@ -193,6 +196,34 @@ def object_(r, depth):
     return schema, draw
 
 
+def patterned(r, depth):
+    """Keys by regular expressions, which may fit the same key and declared ones."""
+    chosen = r.sample(sorted(KEY_PATTERNS), r.randrange(1, 4))
+    values = {pattern: make(r, depth + 2) for pattern in chosen}
+    fits = {name: [p for p in chosen if re.search(p, name)] for name in KEYS + sum(KEY_PATTERNS.values(), ())}
+    schema = {"patternProperties": {pattern: one for pattern, (one, _) in values.items()}}
+    names, other, drawn = r.sample(KEYS, r.randrange(3)), None, {p: draw for p, (_, draw) in values.items()}
+    if names or r.random() < 0.5:
+        schema["properties"] = {name: {"type": "integer"} for name in names}
+        schema["required"] = [name for name in names if not fits[name] and r.random() < 0.5]
+    if r.random() < 0.6:
+        schema["additionalProperties"] = False
+    elif r.random() < 0.5:
+        schema["additionalProperties"], other = make(r, depth + 2)
+    if r.random() < 0.5:
+        schema["type"] = "object"
+
+    def draw():
+        made = {name: 3 for name in names if not fits[name] and (r.random() < 0.5 or name in schema["required"])}
+        for name in r.sample(sorted(fits), 4):
+            if name not in names and len(fits[name]) == 1:
+                made[name] = drawn[fits[name][0]]()
+            elif name not in names and not fits[name] and other:
+                made[name] = other()
+        return made
+    return schema, draw
+
+
 def both(r, depth):
     """allOf of two objects."""
     one, draw_one = make(r, depth + 1)
@@ -236,7 +267,7 @@ def simple(r, depth):
 
 def make(r, depth=0):
     if depth < 3 and r.random() < 0.6:
-        return r.choice((array, object_, object_, both, choice))(r, depth)
+        return r.choice((array, object_, object_, patterned, both, choice))(r, depth)
     plain = r.choice((string, string, integer, multiple, decimal, None))
     return plain(r) if plain else r.choice((constant, simple))(r, depth)
 
@@ -310,7 +341,8 @@ def check(engine, r, schema, draw, by_bytes, counts):
         grammar = engine.grammar(schema)
     except ValueError as problem:
         counts["refused"] += 1
-        assert "nothing can fit" in str(problem) or "could fit both" in str(problem) or "digits" in str(problem), \
+        assert "nothing can fit" in str(problem) or "could fit both" in str(problem) or "digits" in str(problem) or \
+            "together" in str(problem) or "different patterns" in str(problem), \
             (str(problem), schema)
         return
     kind = jsonschema.Draft202012Validator

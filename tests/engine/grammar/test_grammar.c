@@ -106,6 +106,23 @@ static const struct {
     {"{\"allOf\": [{\"multipleOf\": 4}, {\"multipleOf\": 6.0, \"type\": \"number\"}]}",
      {"12", "-24", "0"},
      {"4", "6", "1.5"}},
+    {"{\"patternProperties\": {\"^x-\": {\"type\": \"null\"}, \"-[0-9]$\": {\"enum\": [1, null]}}, \"additionalProperties\": false}",
+     {"{}", "{\"x-\": null}", "{\"x-9\": null}", "{\"a-9\": 1, \"x-b\": null}",
+      "{\"x-9\": null, \"x-9\": null}"},
+     {"{\"a\": 1}", "{\"x\": null}", "{\"x-9\": 1}", "{\"x-\": 1}", "{\"a-9\": 2}", "{\"\\u0078-\": null}",
+      "{\"-\": 1}"}},
+    {"{\"properties\": {\"b\": {\"type\": \"integer\"}, \"ab\": {}}, \"patternProperties\": {\"b\": {\"minimum\": 5}, \"^\\\"\\u001f\": {\"type\": \"boolean\"}}, \"required\": [\"bb\", \"c\"], \"additionalProperties\": {\"type\": \"string\"}}",
+     {"{\"b\": 5, \"ab\": 6.5, \"bb\": 7, \"c\": \"\"}",
+      "{\"bb\": 5, \"c\": \"x\", \"cbc\": 6, \"d\": \"y\"}",
+      "{\"bb\": 5, \"c\": \"\", \"\\\"\\u001f\xc3\xa9"
+      "\": true}"},
+     {"{\"b\": 4, \"bb\": 7, \"c\": \"\"}", "{\"ab\": 4, \"bb\": 7, \"c\": \"\"}", "{\"bb\": 4, \"c\": \"\"}",
+      "{\"bb\": 5, \"c\": 6}", "{\"bb\": 5, \"c\": \"\", \"cb\": \"\"}", "{\"bb\": 5, \"c\": \"\", \"d\": 6}",
+      "{\"c\": \"\", \"bb\": 5}", "{\"bb\": 5, \"c\": \"\", \"bb\": 6}",
+      "{\"bb\": 5, \"c\": \"\", \"\\\"\\u001fa\": \"x\"}"}},
+    {"{\"allOf\": [{\"type\": \"object\", \"patternProperties\": {\"^a\": {\"minimum\": 3}}}, {\"patternProperties\": {\"^a\": {\"maximum\": 5}, \"^b\": false}, \"properties\": {\"ac\": {\"type\": \"integer\"}}}]}",
+     {"{\"a\": 4}", "{\"ac\": 3, \"c\": \"b\"}"},
+     {"{\"a\": 2}", "{\"a\": 6}", "{\"b\": 1}", "{\"ac\": 3.5}", "{\"ac\": 6}"}},
     {"{\"enum\": [4, 5, 5.0, 7.5, \"a\"], \"multipleOf\": 5}", {"5", "5.0", "\"a\""}, {"4", "7.5"}},
     {"{\"type\": \"number\", \"minimum\": 0}",
      {"0", "0.5", "12345.25", "999999999999999", "10000000000000.9"},
@@ -353,7 +370,19 @@ static const struct {
     {"{\"properties\": {\"a\": {\"uniqueItems\": true}}}", KT_E_UNSUPPORTED,
      "#/properties/a/uniqueItems: this keyword"},
     {"{\"not\": {}}", KT_E_UNSUPPORTED, "#/not"},
-    {"{\"patternProperties\": {}}", KT_E_UNSUPPORTED, "#/patternProperties"},
+    {"{\"patternProperties\": []}", KT_E_FORMAT, "#/patternProperties: this must be an object"},
+    {"{\"patternProperties\": {\"(\": {}}}", KT_E_UNSUPPORTED, "#/patternProperties/(: the pattern '('"},
+    {"{\"patternProperties\": {\"a\": {\"not\": {}}}}", KT_E_UNSUPPORTED, "#/patternProperties/a/not"},
+    {"{\"patternProperties\": {\"1\":{},\"2\":{},\"3\":{},\"4\":{},\"5\":{},\"6\":{},\"7\":{},\"8\":{},\"9\":{}}}",
+     KT_E_RANGE, "more than 8 expressions"},
+    {"{\"patternProperties\": {\"a[^b]{900}[a-f]{90}c\": {}}}", KT_E_RANGE, "#/patternProperties"},
+    {"{\"allOf\": [{\"patternProperties\": {\"a\": {}}, \"additionalProperties\": false}, {\"properties\": {\"b\": {}}}]}",
+     KT_E_UNSUPPORTED, "of schemas that hold together"},
+    {"{\"oneOf\": [{\"type\": \"object\", \"patternProperties\": {\"^x\": {}}, \"additionalProperties\": false, \"required\": "
+     "[\"x\"]}, {\"type\": \"object\", \"required\": [\"x\"]}]}",
+     KT_E_UNSUPPORTED, "could fit both"},
+    {"{\"type\": \"object\", \"patternProperties\": {\"^x\": false}, \"required\": [\"x\"]}", KT_E_INVALID,
+     "nothing can fit"},
     {"{\"if\": {}}", KT_E_UNSUPPORTED, "#/if"},
     {"{\"multipleOf\": 0.01}", KT_E_UNSUPPORTED, "whole numbers up to 1000"},
     {"{\"multipleOf\": 1001}", KT_E_UNSUPPORTED, "whole numbers up to 1000"},
@@ -412,7 +441,7 @@ static enum kt_status run_short(struct kt_grammar **grammar, struct kt_constrain
     static const char schema[] =
         "{\"$ref\": \"#/$defs/a\", \"$defs\": {\"a\": {\"type\": \"object\", \"properties\": {"
         "\"k\": {\"enum\": [\"x\", \"y\"]}, \"p\": {\"pattern\": \"^a+$\", \"maxLength\": 3},"
-        "\"l\": {\"allOf\": [{\"minItems\": 1}, {\"maxItems\": 2}]}}}}}";
+        "\"l\": {\"allOf\": [{\"minItems\": 1}, {\"maxItems\": 2}]}}, \"patternProperties\": {\"^k\": {}}}}}";
     const uint64_t *mask;
     uint32_t allowed;
     enum kt_status status = kt_grammar_json(schema, strlen(schema), NULL, grammar, NULL);

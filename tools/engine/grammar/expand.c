@@ -128,7 +128,37 @@ static bool merge_enums(struct kt_form_reader *reader, json_t *into, const json_
 static json_t *member(const json_t *schema, const char *name)
 {
     json_t *own = get(get(schema, "properties"), name);
-    return own ? own : get(schema, "additionalProperties");
+    return own || get(schema, "patternProperties") ? own : get(schema, "additionalProperties");
+}
+
+static bool names_members(const json_t *schema)
+{
+    return get(schema, "properties") || get(schema, "patternProperties") ||
+           get(schema, "additionalProperties");
+}
+
+/* additionalProperties is for what its own schema does not name, which a merged one would no longer tell. */
+static bool merge_patterns(struct kt_form_reader *reader, json_t *into, const json_t *from,
+                           const struct kt_place *place)
+{
+    json_t *a = get(into, "patternProperties"), *b = get(from, "patternProperties"), *value;
+    const char *pattern;
+    if (!a && !b)
+        return true;
+    if (names_members(into) && names_members(from) &&
+        (get(into, "additionalProperties") || get(from, "additionalProperties")))
+        return kt_form_fail(
+            reader, KT_E_UNSUPPORTED, place,
+            "patternProperties and additionalProperties of schemas that hold together are not "
+            "supported; put them into one");
+    json_t *merged = a ? json_copy(a) : json_object();
+    bool done = merged != NULL;
+    json_object_foreach (b, pattern, value) {
+        done = done && json_object_set_new(merged, pattern, both(get(a, pattern), value)) == 0;
+    }
+    done = done && json_object_set(into, "patternProperties", merged) == 0;
+    json_decref(merged);
+    return done || kt_form_no_memory(reader);
 }
 
 static bool merge_members(struct kt_form_reader *reader, json_t *into, const json_t *from)
@@ -184,8 +214,8 @@ static bool merge(struct kt_form_reader *reader, json_t *into, const json_t *fro
 {
     return merge_types(reader, into, from) && merge_bounds(reader, into, from) &&
            merge_divisors(reader, into, from) && merge_texts(reader, into, from, place) &&
-           merge_enums(reader, into, from) && merge_members(reader, into, from) &&
-           merge_items(reader, into, from);
+           merge_enums(reader, into, from) && merge_patterns(reader, into, from, place) &&
+           merge_members(reader, into, from) && merge_items(reader, into, from);
 }
 
 /* ---- alternatives ---- */

@@ -157,6 +157,9 @@ static uint32_t members(struct kt_calls *c, const struct kt_markup *m, json_t *s
     const char *name;
     if (lacks_members(schema))
         kt_form_fail(c->reader, KT_E_UNSUPPORTED, NULL, "a required argument is not in 'properties'");
+    if (json_object_get(schema, "patternProperties"))
+        kt_form_fail(c->reader, KT_E_UNSUPPORTED, NULL,
+                     "arguments by patternProperties have no form in this format");
     json_object_foreach (properties, name, one) {
         if (!pairs || json_array_append_new(pairs, json_pack("[sO]", name, one)) != 0)
             kt_form_no_memory(c->reader);
@@ -180,7 +183,7 @@ static uint32_t members(struct kt_calls *c, const struct kt_markup *m, json_t *s
 static bool is_open(const json_t *schema)
 {
     return !json_object_get(schema, "properties") && !json_object_get(schema, "required") &&
-           !json_object_get(schema, "additionalProperties");
+           !json_object_get(schema, "additionalProperties") && !json_object_get(schema, "patternProperties");
 }
 
 uint32_t kt_calls_markup(struct kt_calls *c, struct kt_tool *tool, uint32_t next)

@@ -4,7 +4,7 @@
  * any up to the next one that is required, so each place is "a key of number i or later", which goes on to
  * the places behind it.
  */
-#include "tools/engine/grammar/schema.h"
+#include "tools/engine/grammar/keys.h"
 #include "tools/engine/base/dump.h"
 
 #include <stdlib.h>
@@ -22,10 +22,14 @@ struct member {
 
 struct object {
     struct kt_form_reader *reader;
+    const json_t *schema;
     const struct kt_place *place;
     struct member *members;
     size_t n;
-    const json_t *others; /* additionalProperties; NULL: any value */
+    const json_t *others;      /* additionalProperties; NULL: any value */
+    json_t *patterns;          /* patternProperties; NULL: none */
+    struct kt_form_keys *keys; /* of them */
+    json_t *made;              /* schemas that are not in the document */
     uint32_t next;
 };
 
@@ -44,6 +48,44 @@ static struct member *find_member(const struct object *o, const char *name)
         if (strcmp(o->members[i].name, name) == 0)
             return &o->members[i];
     return NULL;
+}
+
+/* What else holds for a value whose key fits these expressions; NULL after a failure. */
+static const json_t *add_patterns(struct object *o, const json_t *schema, uint32_t bits)
+{
+    json_t *all = json_array(), *one;
+    const char *pattern;
+    size_t i = 0;
+    bool done = all && (!schema || json_array_append(all, (json_t *)(uintptr_t)schema) == 0);
+    json_object_foreach (o->patterns, pattern, one) {
+        done = done && (!(bits >> i & 1) || json_array_append(all, one) == 0);
+        i++;
+    }
+    json_t *both = done ? json_pack("{s:O}", "allOf", all) : NULL;
+    done = both && json_array_append_new(o->made, both) == 0;
+    json_decref(all);
+    if (!done)
+        kt_form_no_memory(o->reader);
+    return !done                                                        ? NULL
+           : json_array_size(all = json_object_get(both, "allOf")) == 1 ? json_array_get(all, 0)
+                                                                        : both;
+}
+
+static bool apply_patterns(struct object *o)
+{
+    const struct kt_place place = {o->place, "patternProperties", 0};
+    json_t *properties = json_object_get(o->schema, "properties");
+    o->made = json_array();
+    o->keys = o->made ? kt_form_keys_open(o->reader, o->patterns, &place) : NULL;
+    for (size_t i = 0; i < o->n && o->keys; i++) {
+        struct member *m = &o->members[i];
+        uint32_t bits = kt_form_keys_find(o->keys, m->name);
+        if (bits)
+            m->schema = add_patterns(o, json_object_get(properties, m->name), bits);
+        if ((bits && !m->schema) || !kt_form_keys_leave_out(o->keys, m->name))
+            return false;
+    }
+    return o->keys || kt_form_no_memory(o->reader);
 }
 
 static bool collect(struct object *o, const json_t *schema)
@@ -70,7 +112,7 @@ static bool collect(struct object *o, const json_t *schema)
         if (done)
             find_member(o, name)->is_required = true;
     }
-    return done;
+    return done && (!o->patterns || apply_patterns(o));
 }
 
 /* ---- keys that no member has ---- */
@@ -157,20 +199,39 @@ static uint32_t colon(struct kt_program *p, uint32_t value)
     return value ? kt_op_byte(p, ':', 0, kt_op_blank(p, value)) : 0;
 }
 
+struct other_value {
+    struct object *o;
+    uint32_t after;
+};
+
+/* What follows a key of no member that fits these expressions. */
+static uint32_t other_value(void *data, uint32_t bits)
+{
+    const struct other_value *v = data;
+    struct object *o = v->o;
+    const struct kt_place place = {o->place, bits ? "patternProperties" : "additionalProperties", 0};
+    const json_t *schema = bits ? add_patterns(o, NULL, bits) : o->others ? o->others : json_true();
+    return schema ? colon(o->reader->program, kt_form_value(o->reader, schema, &place, v->after)) : 0;
+}
+
 /* A key of no member, its value, and what follows. */
-static uint32_t other_members(const struct object *o, uint32_t *after)
+static uint32_t other_members(struct object *o, uint32_t *after)
 {
     struct kt_program *p = o->reader->program;
-    const struct kt_place place = {o->place, "additionalProperties", 0};
-    uint32_t close = kt_op_blank(p, kt_op_byte(p, '}', 0, o->next));
+    uint32_t close = kt_op_blank(p, kt_op_byte(p, '}', 0, o->next)), key = 0;
     *after = kt_op_reserve(p);
-    uint32_t value = kt_form_value(o->reader, o->others ? o->others : json_true(), &place, *after);
-    uint32_t key = value ? other_key(o, colon(p, value)) : 0;
+    struct other_value v = {o, *after};
+    if (o->keys) {
+        key = kt_form_keys_write(o->keys, other_value, &v);
+    } else {
+        uint32_t value = other_value(&v, 0);
+        key = value ? other_key(o, value) : 0;
+    }
     kt_op_place(p, *after, kt_op_split(p, close, comma(p, key)));
     return key;
 }
 
-static uint32_t members(const struct object *o)
+static uint32_t members(struct object *o)
 {
     struct kt_program *p = o->reader->program;
     const struct kt_place properties = {o->place, "properties", 0};
@@ -194,12 +255,16 @@ uint32_t kt_form_object(struct kt_form_reader *reader, const json_t *schema, con
                         uint32_t next)
 {
     struct object o = {.reader = reader,
+                       .schema = schema,
                        .place = place,
                        .others = json_object_get(schema, "additionalProperties"),
+                       .patterns = json_object_get(schema, "patternProperties"),
                        .next = next};
     uint32_t op = collect(&o, schema) ? members(&o) : 0;
     for (size_t i = 0; i < o.n; i++)
         free(o.members[i].key);
     free(o.members);
+    kt_form_keys_free(o.keys);
+    json_decref(o.made);
     return op;
 }

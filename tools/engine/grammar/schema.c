@@ -146,7 +146,8 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
         else
             kt_form_no_memory(reader);
         if ((json_is_object(value) &&
-             (get(schema, "properties") || get(schema, "required") || get(schema, "additionalProperties"))) ||
+             (get(schema, "properties") || get(schema, "required") || get(schema, "additionalProperties") ||
+              get(schema, "patternProperties"))) ||
             (json_is_array(value) && (get(schema, "items") || get(schema, "prefixItems"))))
             kt_form_fail(reader, KT_E_UNSUPPORTED, place,
                          "enum of objects or arrays together with keywords for these is not supported");
@@ -364,6 +365,7 @@ static uint32_t guess_types(const json_t *schema)
     } hints[] = {{"properties", KT_IS_OBJECT},
                  {"required", KT_IS_OBJECT},
                  {"additionalProperties", KT_IS_OBJECT},
+                 {"patternProperties", KT_IS_OBJECT},
                  {"items", KT_IS_ARRAY},
                  {"prefixItems", KT_IS_ARRAY},
                  {"minItems", KT_IS_ARRAY},

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keys.c - keys that fit regular expressions, and keys that do not. */
+#include "tools/engine/grammar/keys.h"
+#include "tools/engine/grammar/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Places of a product, and sets of expressions that lead to different values. */
+#define MOST_PLACES 4096
+#define MOST_SETS 32
+enum { ANY, NAMES, PATTERNS, MOST_PARTS = PATTERNS + KT_KEYS_MOST };
+
+/* A part reads strings with their quotes, as pattern.c writes characters: each in one way. */
+struct part {
+    struct kt_program program;
+    struct kt_machine machine;
+    uint32_t start; /* behind the opening quote; 0: nothing fits */
+    bool is_open;
+};
+
+struct product {
+    uint32_t states[MOST_PARTS];
+    uint32_t op; /* reserved */
+};
+
+struct kt_form_keys {
+    struct kt_form_reader *reader;
+    const struct kt_place *place;
+    struct part parts[MOST_PARTS];
+    size_t n;       /* parts */
+    uint32_t names; /* operation that reads the names left out, of parts[NAMES] */
+    struct product *places;
+    uint32_t *table; /* places by hash; 0: free, else its number + 1 */
+    size_t n_places;
+    uint32_t sets[MOST_SETS], ops[MOST_SETS]; /* where keys of a set of expressions lead */
+    size_t n_sets;
+    uint32_t rest; /* any text and the closing quote, of a key that fits none; asked for once */
+    bool has_rest;
+};
+
+/* ---- parts ---- */
+
+static bool start_part(struct kt_form_keys *keys, struct part *part, uint32_t op)
+{
+    enum kt_status status =
+        op && keys->reader->status == KT_OK ? kt_program_finish(&part->program, op) : KT_OK;
+    if (part->program.status == KT_E_RANGE)
+        return kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
+                            "an expression of keys has too many parts");
+    if (part->program.status != KT_OK)
+        return kt_form_no_memory(keys->reader);
+    if (!op || status != KT_OK) /* nothing fits */
+        return keys->reader->status == KT_OK;
+    part->is_open = true;
+    if (!kt_machine_init(&part->machine, &part->program))
+        return kt_form_no_memory(keys->reader);
+    part->start = kt_machine_step(&part->machine, kt_machine_start(&part->machine), '"', false);
+    return !part->machine.failed || kt_form_no_memory(keys->reader);
+}
+
+static bool open_pattern(struct kt_form_keys *keys, const char *pattern, const struct kt_place *place)
+{
+    struct part *part = &keys->parts[keys->n++];
+    struct kt_program *program = keys->reader->program;
+    kt_program_init(&part->program);
+    keys->reader->program = &part->program;
+    uint32_t end = kt_op_return(&part->program);
+    uint32_t op = kt_form_pattern(keys->reader, pattern, place, 0, UINT32_MAX, end);
+    keys->reader->program = program;
+    return start_part(keys, part, op);
+}
+
+struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
+                                       const struct kt_place *place)
+{
+    struct kt_form_keys *keys = calloc(1, sizeof(*keys));
+    const char *pattern;
+    json_t *schema;
+    if (!keys) {
+        kt_form_no_memory(reader);
+        return NULL;
+    }
+    keys->reader = reader;
+    keys->place = place;
+    bool done = open_pattern(keys, "^(a|[^a])*$", place);
+    kt_program_init(&keys->parts[NAMES].program);
+    keys->n = PATTERNS;
+    if (json_object_size(patterns) > KT_KEYS_MOST)
+        done = kt_form_fail(reader, KT_E_RANGE, place, "more than %d expressions", KT_KEYS_MOST);
+    json_object_foreach ((json_t *)(uintptr_t)patterns, pattern, schema) {
+        const struct kt_place inner = {place, pattern, 0};
+        done = done && open_pattern(keys, pattern, &inner);
+    }
+    if (done)
+        return keys;
+    kt_form_keys_free(keys);
+    return NULL;
+}
+
+void kt_form_keys_free(struct kt_form_keys *keys)
+{
+    for (size_t i = 0; keys && i < keys->n; i++) {
+        if (keys->parts[i].is_open)
+            kt_machine_free(&keys->parts[i].machine);
+        kt_program_free(&keys->parts[i].program);
+    }
+    if (keys) {
+        free(keys->places);
+        free(keys->table);
+    }
+    free(keys);
+}
+
+/* ---- names ---- */
+
+/* A character below U+0080 as pattern.c writes it; returns its length. */
+static size_t write_character(char c, char text[7])
+{
+    static const char meant[] = "\b\t\n\f\r\"\\", letters[] = "btnfr\"\\", hex[] = "0123456789abcdef";
+    const char *found = strchr(meant, c);
+    if (!found && (uint8_t)c >= ' ') {
+        text[0] = c;
+        return 1;
+    }
+    text[0] = '\\';
+    if (found) {
+        text[1] = letters[found - meant];
+        return 2;
+    }
+    memcpy(text + 1, "u00", 3);
+    text[4] = (uint8_t)c < 16 ? '0' : '1';
+    text[5] = hex[(uint8_t)c % 16];
+    return 6;
+}
+
+static uint32_t step_text(struct part *part, uint32_t state, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n && state; i++)
+        state = kt_machine_step(&part->machine, state, (uint8_t)text[i], false);
+    return state;
+}
+
+static bool accepts(struct part *part, uint32_t state)
+{
+    return state && (state = step_text(part, state, "\"", 1)) && part->machine.states[state].accepts;
+}
+
+uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name)
+{
+    uint32_t bits = 0;
+    for (size_t i = PATTERNS; i < keys->n; i++) {
+        uint32_t state = keys->parts[i].start;
+        char text[7];
+        for (const char *c = name; *c && state; c++)
+            state = step_text(&keys->parts[i], state, text, write_character(*c, text));
+        bits |= (uint32_t)accepts(&keys->parts[i], state) << (i - PATTERNS);
+    }
+    return bits;
+}
+
+bool kt_form_keys_leave_out(struct kt_form_keys *keys, const char *name)
+{
+    struct kt_program *p = &keys->parts[NAMES].program;
+    char *text = malloc(6 * strlen(name) + 3);
+    size_t n = 0;
+    if (!text)
+        return kt_form_no_memory(keys->reader);
+    text[n++] = '"';
+    for (const char *c = name; *c; c++)
+        n += write_character(*c, text + n);
+    text[n++] = '"';
+    keys->names = kt_op_split(p, kt_op_text(p, text, n, 0, kt_op_return(p)), keys->names);
+    free(text);
+    return p->status == KT_OK || kt_form_no_memory(keys->reader);
+}
+
+/* ---- the product ---- */
+
+static uint32_t find_place(struct kt_form_keys *keys, const uint32_t *states)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < keys->n; i++)
+        hash = (hash ^ states[i]) * 16777619u;
+    for (size_t slot = hash % (2 * MOST_PLACES);; slot = (slot + 1) % (2 * MOST_PLACES)) {
+        uint32_t number = keys->table[slot];
+        if (number && memcmp(keys->places[number - 1].states, states, keys->n * sizeof(*states)) == 0)
+            return keys->places[number - 1].op;
+        if (number)
+            continue;
+        if (keys->n_places == MOST_PLACES) {
+            kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
+                         "the expressions together need more than %d places", MOST_PLACES);
+            return 0;
+        }
+        struct product *made = &keys->places[keys->n_places];
+        memcpy(made->states, states, keys->n * sizeof(*states));
+        made->op = kt_op_reserve(keys->reader->program);
+        keys->table[slot] = (uint32_t)++keys->n_places;
+        return made->op;
+    }
+}
+
+struct writing {
+    struct kt_form_keys *keys;
+    uint32_t (*value)(void *data, uint32_t bits);
+    void *data;
+};
+
+static uint32_t lead(const struct writing *w, uint32_t bits)
+{
+    struct kt_form_keys *keys = w->keys;
+    for (size_t i = 0; i < keys->n_sets; i++)
+        if (keys->sets[i] == bits)
+            return keys->ops[i];
+    if (keys->n_sets == MOST_SETS) {
+        kt_form_fail(keys->reader, KT_E_RANGE, keys->place, "keys fit the expressions in more than %d ways",
+                     MOST_SETS);
+        return 0;
+    }
+    uint32_t op = w->value(w->data, bits);
+    keys->sets[keys->n_sets] = bits;
+    keys->ops[keys->n_sets++] = op;
+    return op;
+}
+
+/* Where a byte leads that ends a key. */
+static uint32_t end_key(const struct writing *w, const uint32_t *states)
+{
+    uint32_t bits = 0;
+    for (size_t i = NAMES; i < w->keys->n; i++) {
+        bool fits = states[i] && w->keys->parts[i].machine.states[states[i]].accepts;
+        if (i == NAMES && fits)
+            return 0;
+        bits |= i >= PATTERNS ? (uint32_t)fits << (i - PATTERNS) : 0;
+    }
+    return lead(w, bits);
+}
+
+/* Nothing can be found any more, and a character is over: the key may go on as any text does. */
+static uint32_t write_rest(const struct writing *w)
+{
+    struct kt_form_keys *keys = w->keys;
+    if (!keys->has_rest) {
+        uint32_t next = lead(w, 0);
+        keys->rest = next ? kt_op_string_rest(keys->reader->program, next) : 0;
+        keys->has_rest = true;
+    }
+    return keys->rest;
+}
+
+static uint32_t write_byte(const struct writing *w, const uint32_t *from, uint8_t byte)
+{
+    struct kt_form_keys *keys = w->keys;
+    uint32_t states[MOST_PARTS] = {0}, others = 0;
+    for (size_t i = 0; i < keys->n; i++) {
+        states[i] = from[i] ? kt_machine_step(&keys->parts[i].machine, from[i], byte, false) : 0;
+        if (from[i] && keys->parts[i].machine.failed) {
+            kt_form_no_memory(keys->reader);
+            return 0;
+        }
+        if (i == ANY && !states[i])
+            return 0;
+        others |= i == ANY ? 0 : states[i];
+    }
+    if (keys->parts[ANY].machine.states[states[ANY]].accepts)
+        return end_key(w, states);
+    return others == 0 && states[ANY] == keys->parts[ANY].start ? write_rest(w) : find_place(keys, states);
+}
+
+static uint32_t write_place(const struct writing *w, const uint32_t *states)
+{
+    struct kt_range ranges[256];
+    size_t n = 0;
+    for (unsigned byte = 0; byte < 256 && w->keys->reader->status == KT_OK; byte++) {
+        uint32_t target = write_byte(w, states, (uint8_t)byte);
+        if (target && n > 0 && ranges[n - 1].last + 1u == byte && ranges[n - 1].target == target)
+            ranges[n - 1].last = (uint8_t)byte;
+        else if (target)
+            ranges[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, target};
+    }
+    return n > 0 ? kt_op_switch(w->keys->reader->program, ranges, n, 0) : 0;
+}
+
+uint32_t kt_form_keys_write(struct kt_form_keys *keys, uint32_t (*value)(void *data, uint32_t bits),
+                            void *data)
+{
+    struct writing w = {keys, value, data};
+    struct kt_program *p = keys->reader->program;
+    uint32_t states[MOST_PARTS] = {0}, first = 0;
+    keys->places = calloc(MOST_PLACES, sizeof(*keys->places));
+    keys->table = calloc(2 * MOST_PLACES, sizeof(*keys->table));
+    if (!keys->places || !keys->table) {
+        kt_form_no_memory(keys->reader);
+        return 0;
+    }
+    if (!start_part(keys, &keys->parts[NAMES], keys->names))
+        return 0;
+    for (size_t i = 0; i < keys->n; i++)
+        states[i] = keys->parts[i].start;
+    first = find_place(keys, states);
+    for (size_t i = 0; i < keys->n_places && keys->reader->status == KT_OK && p->status == KT_OK; i++)
+        kt_op_place(p, keys->places[i].op, write_place(&w, keys->places[i].states));
+    return first ? kt_op_byte(p, '"', 0, first) : 0;
+}
