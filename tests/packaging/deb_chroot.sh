@@ -74,6 +74,12 @@ apt install "$(deb python3-kt-kernel)" python3-numpy
 step "debian/tests/python: KTMoEWrapper" inside sh -c "cd /src && debian/tests/python"
 quiet dpkg --purge python3-kt-kernel
 [ ! -e "$root/usr/lib/python3/dist-packages/kt_kernel" ] || fail "the Python package left files behind"
+echo "deb_chroot: the server"
+apt install "$(deb kt-kernel-serve)" "$(deb kt-kernel-plugin-attention)"
+step "debian/tests/serve: kt run and kt chat" inside sh -c "cd /src && debian/tests/serve"
+quiet dpkg --purge kt-kernel-serve kt-kernel-plugin-attention
+left=$(find "$root/usr" -name 'kt-serve*' -o -name 'kt-run*' -o -name 'kt-chat*')
+[ -z "$left" ] || fail "kt-kernel-serve left $left behind"
 quiet dpkg --purge kt-kernel-plugin-llamafile
 [ "$(backends)" = reference ] || fail "without a plugin there must be the reference only"
 quiet kt doctor
