@@ -19,7 +19,7 @@ mkdir build
 cd build
 # Configured as this build is, so that ccache has all objects that do not differ.
 eval "set -- $("$KT_TEST_BUILD/config.status" --config)"
-../configure --silent "$@" --enable-werror --with-plugins=new_format
+../configure --silent "$@" --enable-werror --enable-emulation=missing --with-plugins=new_format
 ${MAKE:-make} -j "$(nproc)"
 "$KT_TEST_BUILD/kt" plugin check --quick .libs/kt_new_format.so --config ../plugins/new_format/new_format.ini
 ${MAKE:-make} -j "$(nproc)" check-backend BACKEND=new_format CFLAGS='-g1 -O1'
