@@ -123,7 +123,7 @@ INLINE void add_pairs(const struct product *p, const float *const row[MOST_ROWS]
 
 INLINE void multiply_rows(const struct product *p, uint32_t row, unsigned rows, bool pairs, bool rounded)
 {
-    const float *a[MOST_ROWS];
+    const float *a[MOST_ROWS] = {p->a}; /* at -O1 gcc does not see that all that are used are set */
     float *c = p->c + row * p->c_stride;
     vf sum[MOST_ROWS][VEC_PARTS];
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
