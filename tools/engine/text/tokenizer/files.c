@@ -93,6 +93,7 @@ enum kt_status kt_files_parse(const struct kt_files *files, const char *name, co
     if (json_is_object(*value))
         return KT_OK;
     json_decref(*value);
+    *value = NULL;
     return kt_engine_fail(error, KT_E_FORMAT, "%s: no JSON object", name);
 }
 
