@@ -31,6 +31,8 @@ static void teardown(void)
 {
     kt_layer_destroy(layer);
     kt_checkpoint_close(checkpoint);
+    layer = NULL;
+    checkpoint = NULL;
     store_teardown();
 }
 
