@@ -45,6 +45,8 @@ CASES = [
     "{% macro f(s, b=n) %}{% for x in [1] %}{{ s }}{{ b }}{{ n }}{{ e }}{% endfor %}{% set s = 1 %}{% set n = 2 %}{% set e = 3 %}{% endmacro %}{{ f(9) }}",
     "{% for x in [] %}{% else %}{% with q = s %}{{ q }}{{ f }}{% endwith %}{% set f, n = 'xy' %}{{ f }}{{ n }}{% endfor %}{% if z %}{% set m = 1 %}{% else %}{% for x in l %}{{ m|length }}{% endfor %}{% set d = 1 %}{% endif %}{{ d }}",
     "{% for x in l %}{{ d.b }}{% endfor %}{% set d.b = 1 %}", "{% for x in [1] %}{{ range(2)|list }}{% endfor %}{% set range = 1 %}",
+    "{% for x in [1] %}{% if s %}y{% endif %}{% set s = 1 %}{{ s }}{% endfor %}", "{% for x in [1] %}{% with q = s %}{{ q }}{% endwith %}{% set s = 1 %}{{ s }}{% endfor %}",
+    "{% for x in [1] %}{{ s }}{% endfor %}|{% for x in [1] %}{% for y in [1] %}{{ s }}{% endfor %}{% set s = 1 %}{{ s }}{% endfor %}",
     # loops
     "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}",
     "{% for x in l if x > 1 %}{{ x }}{{ loop.last }}{% else %}none{% endfor %}", "{% for x in [] %}{% else %}empty{% endfor %}", "{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% endfor %}",
