@@ -47,6 +47,8 @@ CASES = [
     "{% for x in l %}{{ d.b }}{% endfor %}{% set d.b = 1 %}", "{% for x in [1] %}{{ range(2)|list }}{% endfor %}{% set range = 1 %}",
     "{% for x in [1] %}{% if s %}y{% endif %}{% set s = 1 %}{{ s }}{% endfor %}", "{% for x in [1] %}{% with q = s %}{{ q }}{% endwith %}{% set s = 1 %}{{ s }}{% endfor %}",
     "{% for x in [1] %}{{ s }}{% endfor %}|{% for x in [1] %}{% for y in [1] %}{{ s }}{% endfor %}{% set s = 1 %}{{ s }}{% endfor %}",
+    # filters of a block see what it assigns
+    "{{ s }}{% filter replace('a', s) %}a{{ s }}{% set s = 'x' %}{% endfilter %}{% set q|replace('Q', s) %}Q{{ s }}{% set s = 'y' %}{% endset %}{{ q }}{{ s }}",
     # loops
     "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}",
     "{% for x in l if x > 1 %}{{ x }}{{ loop.last }}{% else %}none{% endfor %}", "{% for x in [] %}{% else %}empty{% endfor %}", "{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% endfor %}",

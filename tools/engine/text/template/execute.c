@@ -138,10 +138,16 @@ static enum flow execute_for(struct jinja *j, const struct jinja_node *node)
     return FLOW_ON;
 }
 
-static void execute_set_block(struct jinja *j, const struct jinja_node *node)
+/* What a block with a scope of its own becomes by its filters, which see what it has assigned. */
+static struct jinja_value capture_filtered(struct jinja *j, const struct jinja_node *node)
 {
-    struct jinja_value value = jinja_text(jinja_capture(j, node->body, jinja_scope_new(j, j->scope)));
-    assign(j, node->a, node->b ? filter_block(j, node->b, value.text) : value);
+    struct jinja_scope *outer = j->scope, *inner = jinja_scope_new(j, outer);
+    struct jinja_value value = jinja_text(jinja_capture(j, node->body, inner));
+    j->scope = inner;
+    if (node->b)
+        value = filter_block(j, node->b, value.text);
+    j->scope = outer;
+    return value;
 }
 
 static enum flow execute_with(struct jinja *j, const struct jinja_node *node)
@@ -194,7 +200,7 @@ static enum flow execute_inner(struct jinja *j, const struct jinja_node *node)
         assign(j, node->a, jinja_evaluate(j, node->b));
         return FLOW_ON;
     case JINJA_NODE_SET_BLOCK:
-        execute_set_block(j, node);
+        assign(j, node->a, capture_filtered(j, node));
         return FLOW_ON;
     case JINJA_NODE_MACRO:
         define_macro(j, node);
@@ -202,8 +208,7 @@ static enum flow execute_inner(struct jinja *j, const struct jinja_node *node)
     case JINJA_NODE_WITH:
         return execute_with(j, node);
     case JINJA_NODE_FILTER_BLOCK:
-        jinja_write(j, j->out,
-                    filter_block(j, node->b, jinja_capture(j, node->body, jinja_scope_new(j, j->scope))));
+        jinja_write(j, j->out, capture_filtered(j, node));
         return FLOW_ON;
     case JINJA_NODE_BREAK:
         return FLOW_BREAK;
