@@ -135,14 +135,15 @@ static void bind(struct jinja *j, const struct jinja_node *node, struct jinja_ca
         }
     }
     bind_rest(j, node, call, used, scope);
+    for (uint32_t i = 0; i < node->n_keys; i++)
+        jinja_scope_set(j, scope, node->keys[i],
+                        values[i].kind == JINJA_ABSENT ? jinja_undefined(j, node->keys[i], NULL) : values[i]);
+    /* A default sees all arguments, those without a value yet as undefined. */
     struct jinja_scope *outer = j->scope;
-    j->scope = scope; /* a default sees the arguments before it */
-    for (uint32_t i = 0; i < node->n_keys; i++) {
-        if (values[i].kind == JINJA_ABSENT)
-            values[i] =
-                node->keyed[i] ? jinja_evaluate(j, node->keyed[i]) : jinja_undefined(j, node->keys[i], NULL);
-        jinja_scope_set(j, scope, node->keys[i], values[i]);
-    }
+    j->scope = scope;
+    for (uint32_t i = 0; i < node->n_keys; i++)
+        if (values[i].kind == JINJA_ABSENT && node->keyed[i])
+            jinja_scope_set(j, scope, node->keys[i], jinja_evaluate(j, node->keyed[i]));
     j->scope = outer;
 }
 
