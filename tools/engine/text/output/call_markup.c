@@ -294,8 +294,11 @@ static void behind_value(struct kt_parser *parser, char byte)
         end_value(parser);
         follow(parser, from + tag);
     } else if (tag == KT_TAG_NONE) {
+        const struct kt_bytes *gap = &parser->gap;
+        bool ends_line = gap->length && gap->data[gap->length - 1] == '\n'; /* which may begin a tag */
         add_value(parser, parser->header.data, parser->header.length);
-        add_value(parser, parser->gap.data, parser->gap.length);
+        add_value(parser, gap->data, gap->length - ends_line);
+        kt_parser_unread(parser, "\n", ends_line);
         parser->at_start = false;
         parser->step = in_value;
     }
