@@ -244,6 +244,43 @@ START_TEST(test_bytes)
 }
 END_TEST
 
+static struct kt_parser *open_with_tools(void)
+{
+    struct kt_parser_params params = KT_PARSER_PARAMS_INIT;
+    struct kt_parser *parser;
+    params.format = KT_OUTPUT_FUNCTION;
+    params.tools = cases.tools;
+    params.tools_length = strlen(cases.tools);
+    ck_assert_int_eq(kt_parser_create(&params, &parser, NULL), KT_OK);
+    return parser;
+}
+
+/* What may be a key where a value's end was forgotten: with a zero byte it is none, and it is not kept beyond
+ * the length of a key. */
+START_TEST(test_next_key)
+{
+    static const char zero[] =
+        "<tool_call><function=write_file><parameter=path\0>\na\n<parameter=content\0>\n"
+        "<parameter=path>\nb</parameter></function></tool_call>";
+    static const char head[] = "<tool_call><function=write_file><parameter=path>\n<parameter=";
+    struct kt_parser *parser = open_with_tools();
+    const struct kt_parser_event *events;
+    uint64_t n, n_bytes = 0;
+    char *got = output_run(parser, zero, sizeof zero - 1, NULL, 0);
+    ck_assert_str_eq(got, "F write_file\nA {\"path\\\\u0000\": \"a\\\\n<parameter=content\\\\u0000>\", "
+                          "\"path\": \"b\"}\n/F\n");
+    free(got);
+    ck_assert_int_eq(kt_parser_add(parser, head, sizeof head - 1, &events, &n, NULL), KT_OK);
+    for (int i = 0; i < 2000; i++) {
+        ck_assert_int_eq(kt_parser_add(parser, "x", 1, &events, &n, NULL), KT_OK);
+        for (uint64_t k = 0; k < n; k++)
+            n_bytes += events[k].length;
+    }
+    ck_assert_uint_eq(n_bytes, 2000 + strlen("<parameter="));
+    kt_parser_destroy(parser);
+}
+END_TEST
+
 /* As deep as KT_JSON_DEPTH, and one deeper, which is no JSON here. */
 START_TEST(test_depth)
 {
@@ -275,6 +312,7 @@ int main(void)
     tcase_add_loop_test(tests, test_long, 0, (int)(sizeof long_inputs / sizeof *long_inputs));
     tcase_add_test(tests, test_memory);
     tcase_add_test(tests, test_bytes);
+    tcase_add_test(tests, test_next_key);
     tcase_add_test(tests, test_depth);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -126,10 +126,11 @@ static void begin_value(struct kt_parser *parser)
 }
 
 /* A key of the tool that the call has not given yet. */
-static bool is_new_key(struct kt_parser *parser, const char *key)
+static bool is_new_key(struct kt_parser *parser, struct kt_bytes *bytes)
 {
     const struct kt_bytes *given = &parser->given;
-    if (!kt_schema_has(parser->schema, kt_bytes_string(&parser->name), key))
+    const char *key = kt_bytes_string(bytes);
+    if (strlen(key) != bytes->length || !kt_schema_has(parser->schema, kt_bytes_string(&parser->name), key))
         return false;
     for (size_t at = 0; at < given->length; at += strlen(given->data + at) + 1)
         if (strcmp(given->data + at, key) == 0)
@@ -140,7 +141,7 @@ static bool is_new_key(struct kt_parser *parser, const char *key)
 static void end_key(struct kt_parser *parser, int key_end)
 {
     const char *key = kt_bytes_string(&parser->key);
-    if (parser->family->markup->next_key && is_new_key(parser, key))
+    if (parser->family->markup->next_key && is_new_key(parser, &parser->key))
         kt_bytes_add(&parser->given, key, strlen(key) + 1);
     parser->types = find_types(parser, key_end);
     parser->streams = parser->types == KT_SCHEMA_STRING;
@@ -318,7 +319,7 @@ static void add_next_key(struct kt_parser *parser)
  * speaks of parameters. */
 static void in_next_key(struct kt_parser *parser, char byte)
 {
-    if (byte == '>' && is_new_key(parser, kt_bytes_string(&parser->header))) {
+    if (byte == '>' && is_new_key(parser, &parser->header)) {
         end_value(parser);
         parser->key.length = 0;
         kt_bytes_add(&parser->key, parser->header.data, parser->header.length);
