@@ -149,7 +149,9 @@ START_TEST(names_what_is_wrong_with_merges)
         {"[\"\u00e9 /\"]]", "tokenizer.json"},
         {"[\"\u00e9 /\"}", "tokenizer.json"},
         {"[\"\u00e9 /\\u00g0\"]", "its line 1: invalid escape"},
+        {"[\"\u00e9 /\", \"\\ud83d /\"]", "its line 1: invalid Unicode"},
         {"[\"\u00e9 /\", \"\x01\"]", "line 1: "},
+        {"[\"\u00e9 /\", \"\t /\"]", "its line 1: "},
         {"[\"\u00e9 /\", \"/ \xff\"]", "merges[1]"},
         {"[[\"\u00e9\", \"/\", \"/\"]]", "merges[0]"},
         {"[{\"\u00e9\": \"/\"}]", "merges[0]"},
@@ -168,7 +170,7 @@ START_TEST(names_what_is_wrong_with_merges)
     expect_failure("t", KT_E_FORMAT, cases[_i].words);
 }
 END_TEST
-#define N_MERGES 18
+#define N_MERGES 20
 
 START_TEST(reads_what_stands_beside_a_vocabulary)
 {
