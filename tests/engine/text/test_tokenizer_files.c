@@ -292,6 +292,37 @@ START_TEST(says_which_byte_cannot_be_written)
 }
 END_TEST
 
+/* Empty matches cut text as they do in Hugging Face's tokenizers, which gave these ids. */
+START_TEST(an_empty_match_cuts)
+{
+    static const struct {
+        const char *pattern, *behavior, *invert, *text, *ids;
+    } cases[] = {
+        {"(?=b)", "Isolated", "false", "abbab", "0 1 1 0 1"},
+        {"(?=ab)|$", "Removed", "false", "bababb", "1 2 3"},
+        {"(?=ab)|$", "Removed", "true", "bababb", ""},
+        {"b*", "Removed", "false", "aababb", "0 0 0"},
+        {"b*", "Removed", "true", "aababb", "1 1 1"},
+        {"(?<=ab)", "MergedWithPrevious", "false", "abbab", "2 1 2"},
+        {"(?<=b)(?=b)", "MergedWithNext", "false", "abbab", "2 1 2"},
+        {"a|", "MergedWithNext", "false", "abbabb", "2 1 2 1"},
+        {"a|", "MergedWithNext", "true", "abbabb", "0 1 1 0 1 1"},
+        {"(?<=ab)", "Contiguous", "false", "abbab", "2 1 2"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char step[256];
+        snprintf(step, sizeof(step),
+                 "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"%s\"}, "
+                 "\"behavior\": \"%s\", \"invert\": %s},",
+                 cases[i].pattern, cases[i].behavior, cases[i].invert);
+        sandbox_write("t/tokenizer.json", TINY, step, "");
+        struct kt_tokenizer *tokenizer = text_open(sandbox_path("t"));
+        expect_ids(tokenizer, cases[i].text, 0, cases[i].ids);
+        kt_tokenizer_destroy(tokenizer);
+    }
+}
+END_TEST
+
 /* A regular expression that takes exponentially many steps ends in an error, not in days. */
 START_TEST(a_hostile_expression_ends)
 {
@@ -451,6 +482,7 @@ int main(void)
     tcase_add_test(tests, tags_of_the_template_are_no_content);
     tcase_add_test(tests, normalising_is_bounded);
     tcase_add_test(tests, says_which_byte_cannot_be_written);
+    tcase_add_test(tests, an_empty_match_cuts);
     tcase_add_test(tests, a_hostile_expression_ends);
     tcase_add_test(tests, says_what_a_path_lacks);
     tcase_add_loop_test(tests, names_lines_of_tiktoken_files, 0, 6);

@@ -39,30 +39,30 @@ static enum kt_status run_step(const struct cut *cut, size_t number, const char 
 
 /* Pieces that may still grow. */
 struct pending {
-    size_t begin, end; /* equal: none */
-    bool is_match;
+    size_t begin, end; /* equal where all that there is is an empty match */
+    bool is_match, is_there;
 };
 
 static enum kt_status flush(const struct cut *cut, size_t number, const char *text, struct pending *pending)
 {
     size_t begin = pending->begin, end = pending->end;
-    pending->begin = end;
+    pending->is_there = false;
     return end > begin ? run_step(cut, number + 1, text + begin, end - begin) : KT_OK;
 }
 
-/* The next match, or what is between two of them. */
+/* The next match, which may be empty, or what is between two of them. */
 static enum kt_status take(const struct cut *cut, size_t number, const char *text, struct pending *pending,
                            size_t begin, size_t end, bool is_match)
 {
     const struct kt_split_step *step = &cut->splitter->steps[number];
-    bool joins = false, has_pending = pending->end > pending->begin;
-    if (begin == end)
+    bool joins = false, has_pending = pending->is_there;
+    if (begin == end && !is_match)
         return KT_OK;
     is_match ^= step->invert;
-    if (step->behavior == KT_SPLIT_ISOLATED)
-        return run_step(cut, number + 1, text + begin, end - begin);
-    if (step->behavior == KT_SPLIT_REMOVED)
-        return is_match ? KT_OK : run_step(cut, number + 1, text + begin, end - begin);
+    if (step->behavior == KT_SPLIT_ISOLATED || step->behavior == KT_SPLIT_REMOVED)
+        return begin == end || (is_match && step->behavior == KT_SPLIT_REMOVED)
+                   ? KT_OK
+                   : run_step(cut, number + 1, text + begin, end - begin);
     if (step->behavior == KT_SPLIT_MERGED_WITH_PREVIOUS)
         joins = has_pending && is_match && !pending->is_match;
     else if (step->behavior == KT_SPLIT_MERGED_WITH_NEXT)
@@ -74,10 +74,11 @@ static enum kt_status take(const struct cut *cut, size_t number, const char *tex
         pending->begin = begin;
     pending->end = end;
     pending->is_match = is_match;
+    pending->is_there = true;
     return status;
 }
 
-/* A match may be empty: then the search goes on behind the next character. */
+/* A match may be empty: it cuts, too, and the search goes on behind the next character. */
 static size_t skip_character(const char *text, size_t length, size_t at)
 {
     for (at++; at < length && ((unsigned char)text[at] & 0xC0) == 0x80; at++)
@@ -90,7 +91,7 @@ static enum kt_status run_step(const struct cut *cut, size_t number, const char 
     if (number == cut->splitter->n)
         return cut->word(cut->data, text, length);
     const struct kt_split_step *step = &cut->splitter->steps[number];
-    struct pending pending = {0, 0, false};
+    struct pending pending = {.is_there = false};
     size_t done = 0, at = 0;
     enum kt_status status = KT_OK;
     while (status == KT_OK && at < length) {
@@ -100,7 +101,7 @@ static enum kt_status run_step(const struct cut *cut, size_t number, const char 
         if (status != KT_OK || !found)
             break;
         at = end > begin ? end : skip_character(text, length, end);
-        if (end == begin)
+        if (end == begin && done == begin) /* right behind a match: it is none */
             continue;
         status = take(cut, number, text, &pending, done, begin, false);
         if (status == KT_OK)
