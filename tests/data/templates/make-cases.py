@@ -36,7 +36,7 @@ CASES = [
     "{% set x %}{{ n }} q {% endset %}[{{ x }}]{% set y | upper | trim %} a {% endset %}[{{ y }}]", "{% with q = 1, r = n %}{{ q }}{{ r }}{% endwith %}{{ q }}",
     "{% macro f(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, c=3) }} {{ f(b=5, a=4) }} {{ f() }}", "{% macro f() %}{{ x }}{% endmacro %}{% set x = 5 %}{{ f() }}",
     "{% macro f(n) %}{% if n > 0 %}{{ n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(4) }}", "{% macro f() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, a=3) }}",
-    "{% macro f(n=s, s=n, e=e) %}[{{ n }}{{ s }}{{ e is defined }}]{% endmacro %}{{ f() }}{{ f(1) }}{{ f(s=2) }}{{ f(e=3) }}", "{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}", "{% filter upper %}a{{ n }}b{% endfilter %}", "{% set x = ns.y %}", "{% for x in l %}{% set l = [9] %}{{ l }}{% endfor %}{{ l }}",
+    "{% macro f(n=s, s=n, e=e) %}[{{ n }}{{ s }}{{ e is defined }}]{% endmacro %}{{ f() }}{{ f(1) }}{{ f(s=2) }}{{ f(e=3) }}", "{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}", "{% filter upper %}a{{ n }}b{% endfilter %}", "{% set x = ns.y %}", "{% set (a) = 1 %}{{ a }}{% for (x), ((y), z) in [(1, (2, 3))] %}{{ x }}{{ y }}{{ z }}{% endfor %}{% set (b,) = [4] %}{% set () = [] %}{{ b }}", "{% for x in l %}{% set l = [9] %}{{ l }}{% endfor %}{{ l }}",
     # names that a scope assigns before it reads them are undefined at its begin, within it, too
     "{% for x in l %}[{{ s }}{{ n }}]{% endfor %}{{ n }}{% set s = 1 %}{% if f %}{% set n = 2 %}{% endif %}{{ s }}{{ n }}",
     "{% macro f() %}[{{ s }}{{ n }}]{% endmacro %}{{ f() }}{% set s %}{{ s }}.{% endset %}{{ f() }}{% set n = n %}",

@@ -54,14 +54,16 @@ static const struct jinja_node *parse_target_name(struct jinja_parser *p, bool d
     if (p->token->type == '(' && deep) {
         p->token++;
         struct jinja_node *tuple = jinja_node_new(p, JINJA_NODE_TUPLE, at);
-        do {
+        bool has_comma = false;
+        for (bool goes_on = true; goes_on; has_comma |= goes_on) {
             jinja_parse_enter(p);
             if (p->token->type != ')')
                 jinja_node_add(p, tuple, parse_target_name(p, true));
             p->depth--;
-        } while (jinja_skip(p, ','));
+            goes_on = jinja_skip(p, ',');
+        }
         jinja_expect(p, ')', "')'");
-        return jinja_node_done(p, tuple);
+        return tuple->n_items == 1 && !has_comma ? tuple->items[0] : jinja_node_done(p, tuple);
     }
     static const char *const constants[] = {"true", "false", "none", "True", "False", "None"};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
