@@ -323,6 +323,29 @@ START_TEST(an_empty_match_cuts)
 }
 END_TEST
 
+/* They are replaced likewise. */
+START_TEST(an_empty_match_is_replaced)
+{
+    static const struct {
+        const char *pattern, *text, *ids;
+    } cases[] = {
+        {"b*", "aab", "1 2 2"}, {"(?=b)", "abab", "3 3"}, {"", "ab", "1 3 1"}, {"b?", "abba", "1 3 2"},
+        {"$", "ab", "3"},       {"^", "ab", "1 2"},       {"", "", ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char step[256];
+        snprintf(step, sizeof(step),
+                 "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"%s\"}, "
+                 "\"content\": \"b\"},",
+                 cases[i].pattern);
+        sandbox_write("t/tokenizer.json", TINY, step, "");
+        struct kt_tokenizer *tokenizer = text_open(sandbox_path("t"));
+        expect_ids(tokenizer, cases[i].text, 0, cases[i].ids);
+        kt_tokenizer_destroy(tokenizer);
+    }
+}
+END_TEST
+
 /* A regular expression that takes exponentially many steps ends in an error, not in days. */
 START_TEST(a_hostile_expression_ends)
 {
@@ -483,6 +506,7 @@ int main(void)
     tcase_add_test(tests, normalising_is_bounded);
     tcase_add_test(tests, says_which_byte_cannot_be_written);
     tcase_add_test(tests, an_empty_match_cuts);
+    tcase_add_test(tests, an_empty_match_is_replaced);
     tcase_add_test(tests, a_hostile_expression_ends);
     tcase_add_test(tests, says_what_a_path_lacks);
     tcase_add_loop_test(tests, names_lines_of_tiktoken_files, 0, 6);

@@ -223,8 +223,9 @@ static enum kt_status run_replace(const struct kt_norm_step *step, const struct 
                                   struct kt_regex_room *regexes, const struct kt_marked *in,
                                   struct kt_error *error)
 {
-    size_t done = 0;
-    for (size_t at = 0; at < in->length;) {
+    size_t done = 0, at = 0;
+    bool found_any = false;
+    while (at < in->length || (at == in->length && at > 0 && step->regex.code)) {
         size_t begin = in->length, end = in->length;
         if (step->regex.code) {
             bool found;
@@ -241,13 +242,19 @@ static enum kt_status run_replace(const struct kt_norm_step *step, const struct 
             begin = (size_t)(place - in->text);
             end = begin + step->what.length;
         }
-        if (end == begin) /* an empty match changes nothing here */
-            break;
+        /* An empty match is replaced, too, unless it is right behind another match. */
+        at = end;
+        if (end == begin)
+            for (at++; at < in->length && ((unsigned char)in->text[at] & 0xC0) == 0x80;)
+                at++;
+        if (end == begin && begin == done && found_any)
+            continue;
+        found_any = true;
         if (!copy_bytes(writer, in, done, begin) ||
             !write_bytes(writer, step->text.data, step->text.length,
                          in->marks && memchr(in->marks + begin, 1, end - begin) != NULL))
             return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
-        at = done = end;
+        done = end;
         if (writer->text->length > writer->most)
             break;
     }
