@@ -212,11 +212,11 @@ class Generator:
                 other = rng.choice(["", "{% else %}" + body()])
                 out += "{%% for %s in [1, 2]%s %%}%s%s{%% endfor %%}" % (name(), rng.choice(["", " if " + name()]), body(), other)
             elif r < 0.92:
-                out += "{%% macro mac(%s%s) %%}%s{%% endmacro %%}{{ mac(3) }}" % (name(), rng.choice(["", ", b=" + name()]), body())
+                out += "{%% macro mac(%s%s) %%}%s{%% endmacro %%}{{ mac(3) }}" % (name(), rng.choice(["", ", b=" + name(), ", b=b, z=" + name(), "=" + name()]), body())
             elif r < 0.95:
                 out += "{%% with %s = %s %%}%s{%% endwith %%}" % (name(), name(), body())
             elif r < 0.98:
-                out += "{%% filter upper %%}%s{%% endfilter %%}" % body()
+                out += "{%% filter replace('v', %s|string) %%}%s{%% endfilter %%}" % (name(), body())
             else:
                 out += "{{ ns.x }}{% set ns.x = " + name() + " %}"
         return out
