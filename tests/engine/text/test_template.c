@@ -425,6 +425,27 @@ START_TEST(limits)
 }
 END_TEST
 
+/* Names that share a hash would be looked up in quadratic time. */
+START_TEST(names_of_one_hash)
+{
+    static char source[1200 * 26 + 1];
+    struct kt_template *chat = NULL;
+    struct kt_error error = {.status = KT_OK};
+    size_t length = 0;
+    for (int i = 0; i < 1200; i++) {
+        memcpy(source + length, "{{", 2);
+        for (int k = 0; k < 11; k++)
+            memcpy(source + length + 2 + 2 * k, i >> k & 1 ? "Aa" : "BB", 2);
+        memcpy(source + length + 24, "}}", 2);
+        length += 26;
+    }
+    ck_assert_int_eq(kt_template_create(source, 1000 * 26, "t", &chat, &error), KT_OK);
+    kt_template_destroy(chat);
+    ck_assert_int_eq(kt_template_create(source, length, "t", &chat, &error), KT_E_RANGE);
+    ck_assert_ptr_nonnull(strstr(error.message, "more than 1000 names"));
+}
+END_TEST
+
 /* A conversation of 1 MB takes time as its length says. */
 START_TEST(long_conversation)
 {
@@ -551,6 +572,7 @@ int main(void)
     tcase_add_test(tests, marks_of_blocks);
     tcase_add_test(tests, errors);
     tcase_add_test(tests, limits);
+    tcase_add_test(tests, names_of_one_hash);
     tcase_add_test(tests, long_conversation);
     tcase_add_test(tests, arguments);
     tcase_add_test(tests, builtins);

@@ -9,7 +9,8 @@
 
 enum {
     NESTING = 60, /* of brackets and statements: a level takes a dozen calls of C functions */
-    TREE = 200
+    TREE = 200,
+    CHAIN = 1000 /* names of one hash: only a template that is made for it has so many */
 };
 
 void jinja_parse_fail(struct jinja_parser *p, const char *expected)
@@ -79,9 +80,12 @@ const struct jinja_text *jinja_take_name(struct jinja_parser *p)
     uint32_t length = p->token->length;
     struct jinja_name **chain = find_chain(p, bytes, length);
     p->token++;
-    for (struct jinja_name *name = *chain; name; name = name->next)
+    uint32_t n = 0;
+    for (struct jinja_name *name = *chain; name; name = name->next, n++)
         if (name->text->length == length && memcmp(name->text->bytes, bytes, length) == 0)
             return name->text;
+    if (n == CHAIN)
+        jinja_raise(p->j, KT_E_RANGE, "more than %d names of one hash", CHAIN);
     struct jinja_name *name = jinja_new(p->j, sizeof *name);
     name->text = jinja_text_of(p->j, bytes, length, false);
     (void)jinja_chars(name->text);
