@@ -14,6 +14,8 @@ engine=$KT_TEST_BUILD/.libs/kt-engine
 LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 mkdir -p "$keep/seeds"
+: >"$out"
+: >"$err"
 work=$dir/attacked
 mkdir "$work"
 SHIM=$dir/shim.so
@@ -36,6 +38,10 @@ parts="gguf safetensors folder store ini trace stats tokenizer prefix http batch
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
+# Lines of what was found, kept and shown at the end.
+: >"$dir/found"
+found() { tee -a "$keep/findings" "$dir/found"; }
+
 # seed PART - the one to go on with.
 seed() { cat "$keep/seeds/$1" 2>/dev/null || echo 1; }
 
@@ -48,7 +54,7 @@ count()
     status=$?
     tail -n 1 "$dir/said" | awk 'NF == 6 && !/[^0-9 ]/' >"$dir/numbers"
     [ -s "$dir/numbers" ] && [ $status -lt 2 ] || { cat "$dir/said"; fail "the part $part did not run: $*"; return; }
-    sed '$d' "$dir/said" | head -n 20 | tee -a "$keep/findings"
+    sed '$d' "$dir/said" | head -n 20 | found
     awk '{ print $6 }' "$dir/numbers" >"$keep/seeds/$part"
     awk -v part="$part" '{ print part, $1, $2, $3, $4, $5 }' "$dir/numbers" >>"$dir/rows"
 }
@@ -154,7 +160,7 @@ part_fuzz()
             "$keep/corpus-$format") >"$log" 2>&1
         status=$?
         runs=$(sed -n 's/^#\([0-9]*\).*DONE.*/\1/p' "$log" | tail -n 1)
-        [ $status -eq 0 ] || tail -n 30 "$log" | tee -a "$keep/findings"
+        [ $status -eq 0 ] || grep -A 10 -E 'ERROR|error:' "$log" | head -n 20 | sed "1s/^/$format: /" | found
         echo "fuzz ${runs:-0} $((status != 0)) 0 0 0" >>"$dir/rows"
     done
 }
@@ -173,6 +179,6 @@ printf '%-12s %9s %8s %6s %6s %6s\n' part tried crashes hangs wrong left
 while read -r part tried crashes hangs wrong left; do
     printf '%-12s %9s %8s %6s %6s %6s\n' "$part" "$tried" "$crashes" "$hangs" "$wrong" "$left"
     echo "$commit,$minutes,$part,$tried,$crashes,$hangs,$wrong,$left,$(seed "$part")" >>"$keep/campaign.csv"
-    [ "$crashes$hangs$wrong$left" = 0000 ] || fail "$part: see $keep/findings"
+    [ "$crashes$hangs$wrong$left" = 0000 ] || { cp "$dir/found" "$out"; fail "$part: see $keep/findings"; }
 done <"$dir/table"
 finish

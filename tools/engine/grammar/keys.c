@@ -26,7 +26,7 @@ struct product {
 
 struct kt_form_keys {
     struct kt_form_reader *reader;
-    const struct kt_place *place;
+    struct kt_place place;
     struct part parts[MOST_PARTS];
     size_t n;       /* parts */
     uint32_t names; /* operation that reads the names left out, of parts[NAMES] */
@@ -46,7 +46,7 @@ static bool start_part(struct kt_form_keys *keys, struct part *part, uint32_t op
     enum kt_status status =
         op && keys->reader->status == KT_OK ? kt_program_finish(&part->program, op) : KT_OK;
     if (part->program.status == KT_E_RANGE)
-        return kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
+        return kt_form_fail(keys->reader, KT_E_RANGE, &keys->place,
                             "an expression of keys has too many parts");
     if (part->program.status != KT_OK)
         return kt_form_no_memory(keys->reader);
@@ -86,7 +86,7 @@ static const char *any_key(const json_t *patterns)
 }
 
 struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
-                                       const struct kt_place *place)
+                                       const struct kt_place *object)
 {
     struct kt_form_keys *keys = calloc(1, sizeof(*keys));
     const char *pattern;
@@ -96,14 +96,14 @@ struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json
         return NULL;
     }
     keys->reader = reader;
-    keys->place = place;
-    bool done = open_pattern(keys, any_key(patterns), place);
+    keys->place = (struct kt_place){object, "patternProperties", 0};
+    bool done = open_pattern(keys, any_key(patterns), &keys->place);
     kt_program_init(&keys->parts[NAMES].program);
     keys->n = PATTERNS;
     if (json_object_size(patterns) > KT_KEYS_MOST)
-        done = kt_form_fail(reader, KT_E_RANGE, place, "more than %d expressions", KT_KEYS_MOST);
+        done = kt_form_fail(reader, KT_E_RANGE, &keys->place, "more than %d expressions", KT_KEYS_MOST);
     json_object_foreach ((json_t *)(uintptr_t)patterns, pattern, schema) {
-        const struct kt_place inner = {place, pattern, 0};
+        const struct kt_place inner = {&keys->place, pattern, 0};
         done = done && open_pattern(keys, pattern, &inner);
     }
     if (done)
@@ -173,7 +173,7 @@ uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name)
             kt_form_no_memory(keys->reader);
         if (i == ANY && !fits)
             kt_form_fail(
-                keys->reader, KT_E_UNSUPPORTED, keys->place,
+                keys->reader, KT_E_UNSUPPORTED, &keys->place,
                 "a member's name has an end of a line, or characters beyond ASCII beside \\d, \\w or \\s: "
                 "whether an expression is found in it is seen differently");
         bits |= i == ANY ? 0 : (uint32_t)fits << (i - PATTERNS);
@@ -211,7 +211,7 @@ static uint32_t find_place(struct kt_form_keys *keys, const uint32_t *states)
         if (number)
             continue;
         if (keys->n_places == MOST_PLACES) {
-            kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
+            kt_form_fail(keys->reader, KT_E_RANGE, &keys->place,
                          "the expressions together need more than %d places", MOST_PLACES);
             return 0;
         }
@@ -236,7 +236,7 @@ static uint32_t lead(const struct writing *w, uint32_t bits)
         if (keys->sets[i] == bits)
             return keys->ops[i];
     if (keys->n_sets == MOST_SETS) {
-        kt_form_fail(keys->reader, KT_E_RANGE, keys->place, "keys fit the expressions in more than %d ways",
+        kt_form_fail(keys->reader, KT_E_RANGE, &keys->place, "keys fit the expressions in more than %d ways",
                      MOST_SETS);
         return 0;
     }
