@@ -23,6 +23,9 @@ KT_UPPER_CFLAGS=
 AS_IF([test $host_cpu = x86_64],
     [AX_CHECK_COMPILE_FLAG([-fexpensive-optimizations], [KT_UPPER_CFLAGS=-fexpensive-optimizations], [], [-Werror])])
 AC_SUBST([KT_UPPER_CFLAGS])
+# Plugins are bound when they are loaded, so what their kernels call of libm needs no detour either.
+AX_CHECK_COMPILE_FLAG([-fno-plt], [KT_CALL_CFLAGS=-fno-plt], [KT_CALL_CFLAGS=], [-Werror])
+AC_SUBST([KT_CALL_CFLAGS])
 # Calls inside the library need no detour by the dynamic linker.
 AX_CHECK_LINK_FLAG([-Wl,-Bsymbolic-functions], [KT_BIND_LDFLAGS=-Wl,-Bsymbolic-functions], [KT_BIND_LDFLAGS=])
 AC_SUBST([KT_BIND_LDFLAGS])])

@@ -231,9 +231,10 @@ static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert, en
         if (status != KT_OK)
             return status;
         add_deviation(weights, row, original, source->cols);
-        y[r] = 0;
+        double sum = 0;
         for (uint64_t c = 0; c < source->cols; c++)
-            y[r] += (double)row[c] * x[c];
+            sum += (double)row[c] * x[c];
+        y[r] = sum;
     }
     return KT_OK;
 }

@@ -42,14 +42,14 @@ INLINE void add_line(const vi *w, const struct act_rows *x, uint64_t at, unsigne
     UNROLL_FOR (unsigned r = 0; r < rows; r++) {
         vf one = vf_splat(x->x[r] + at);
         UNROLL_FOR (unsigned v = 0; v < n; v++)
-            even[r][v] = vf_fma(column[v], one, even[r][v]);
+            even[r][v] = vf_fma_bf16(column[v], one, even[r][v]);
     }
     UNROLL_FOR (unsigned v = 0; v < n; v++)
         column[v] = vf_from_bf16_odd(w[v]);
     UNROLL_FOR (unsigned r = 0; r < rows; r++) {
         vf one = vf_splat(x->x[r] + at + 4);
         UNROLL_FOR (unsigned v = 0; v < n; v++)
-            odd[r][v] = vf_fma(column[v], one, odd[r][v]);
+            odd[r][v] = vf_fma_bf16(column[v], one, odd[r][v]);
     }
 }
 #endif

@@ -416,6 +416,11 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+INLINE vf vf_fma_bf16(vf a, vf b, vf c)
+{
+    return vf_fma(a, b, c);
+}
+
 INLINE vf vf_fnma(vf a, vf b, vf c)
 {
     return _mm512_fnmadd_ps(a, b, c);

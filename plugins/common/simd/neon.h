@@ -296,6 +296,11 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     return vfmaq_f32(c, a, b);
 }
 
+INLINE vf vf_fma_bf16(vf a, vf b, vf c)
+{
+    return vf_fma(a, b, c);
+}
+
 INLINE vf vf_fnma(vf a, vf b, vf c)
 {
     return vfmsq_f32(c, a, b);

@@ -311,6 +311,18 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     VF_EACH(fmaf(a.f[i], b.f[i], c.f[i]));
 }
 
+/* The same of bfloat16 numbers a and b, whose product float64 holds exactly; and rounding to float64 first
+ * does not change how a sum of two numbers of at most 24 bits is rounded to float32. Without an instruction
+ * for it fmaf is a call. */
+INLINE vf vf_fma_bf16(vf a, vf b, vf c)
+{
+#ifdef FP_FAST_FMAF
+    return vf_fma(a, b, c);
+#else
+    VF_EACH((float)((double)a.f[i] * (double)b.f[i] + (double)c.f[i]));
+#endif
+}
+
 INLINE vf vf_fnma(vf a, vf b, vf c)
 {
     VF_EACH(fmaf(-a.f[i], b.f[i], c.f[i]));
