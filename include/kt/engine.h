@@ -48,6 +48,8 @@ struct kt_model_params {
      * model; their sizes must be the model's. Lives as long as the model. NULL: they are in the checkpoint.
      */
     struct kt_checkpoint *experts;
+    uint32_t n_logits; /**< rows of logits that the caller keeps at once: the plan counts them */
+    uint32_t reserved;
 };
 #define KT_MODEL_PARAMS_INIT KT_INIT(kt_model_params)
 
@@ -97,7 +99,12 @@ struct kt_model_plan {
     uint64_t weight_size; /**< of all nodes */
     uint64_t buffer_size;
     uint64_t cache_size; /**< of max_tokens and cache_tokens, spread over the nodes by heads */
-    uint64_t row_size;   /**< norms, routers, angles of rope, and rows of max_batch tokens */
+    /** Norms, routers, angles of rope, rows of max_batch tokens, n_logits rows of logits, and the rest of
+     * pages that weights and buffers do not fill. */
+    uint64_t row_size;
+    /** What is read in the files themselves: the embedding, and weights of backends that do not pack them.
+     * Those of a mapped store are in weight_size. */
+    uint64_t mapped_size;
     uint64_t total;
     uint64_t available;  /**< kt_memory_available(); 0: unknown */
     uint64_t max_tokens; /**< of a session, with the default filled in */

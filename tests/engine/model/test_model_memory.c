@@ -3,18 +3,47 @@
  */
 #include "tests/engine/model/world.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/layer_fixture.h"
 #include "tests/support/mapped.h"
 #include "tests/support/sandbox.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
 #include <malloc.h>
 #define HAS_MALLINFO2
 #endif
+
+/* ---- what the library takes, by the linker's --wrap ---- */
+
+static int64_t mapped; /* bytes of anonymous memory that are mapped now */
+
+void *__real_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset);
+int __real_munmap(void *at, size_t size);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset);
+int __wrap_munmap(void *at, size_t size);
+
+static int64_t whole_pages(size_t size)
+{
+    return (int64_t)((size + 4095) / 4096 * 4096);
+}
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
+{
+    mapped += flags & MAP_ANONYMOUS ? whole_pages(size) : 0;
+    return __real_mmap(at, size, protection, flags, file, offset);
+}
+
+/* Files stay open while a test counts. */
+int __wrap_munmap(void *at, size_t size)
+{
+    mapped -= whole_pages(size);
+    return __real_munmap(at, size);
+}
 
 START_TEST(takes_what_was_planned)
 {
@@ -33,7 +62,12 @@ START_TEST(takes_what_was_planned)
     ck_assert_uint_eq(plan.weight_size, info.weight_size);
     ck_assert_uint_eq(plan.cache_size, info.cache_size);
     ck_assert_uint_eq(plan.max_tokens, 2048);
-    ck_assert_uint_eq(plan.total, plan.weight_size + plan.cache_size + plan.buffer_size + plan.row_size);
+    ck_assert_uint_eq(plan.total, plan.weight_size + plan.cache_size + plan.buffer_size + plan.row_size +
+                                      plan.mapped_size);
+    uint64_t total = plan.total;
+    params.n_logits = 7;
+    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK);
+    ck_assert_uint_eq(plan.total, total + 7 * VOCABULARY * sizeof(float));
     ck_assert(plan.row_size > 512 * 256 * sizeof(float) && plan.buffer_size > 0);
     /* Too much is known before anything is read. */
     params.cache_tokens = UINT64_C(1) << 31;
@@ -47,6 +81,68 @@ START_TEST(takes_what_was_planned)
     world_close(&w);
 }
 END_TEST
+
+#if defined HAS_MALLINFO2 && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+static int64_t memory_now(void)
+{
+    struct mallinfo2 heap = mallinfo2();
+    return mapped + (int64_t)(heap.uordblks + heap.hblkhd);
+}
+
+/* Opened, and after a step of all rows and logits, a model has taken what was planned within 3 %. */
+static void check_plan(struct kt_context *context, uint32_t max_batch, uint32_t n_logits)
+{
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_model_plan plan;
+    struct kt_checkpoint *checkpoint;
+    struct kt_model *model;
+    struct kt_session *session;
+    struct kt_error error = {KT_OK, ""};
+    static int32_t ids[512];
+    params.max_batch = max_batch;
+    params.n_logits = n_logits;
+    ck_assert(kt_checkpoint_open(world_tiny(), NULL, &checkpoint, NULL) == KT_OK);
+    int64_t before = memory_now(); /* planning makes the context's buffers as large as attention wants them */
+    ck_assert_msg(kt_model_plan(context, checkpoint, &params, &plan, &error) == KT_OK, "%s", error.message);
+    ck_assert_msg(kt_model_open(context, checkpoint, &params, &model, &error) == KT_OK, "%s", error.message);
+    ck_assert(kt_session_open(model, &session, NULL) == KT_OK);
+    float *logits = malloc((size_t)n_logits * VOCABULARY * sizeof(*logits));
+    const struct kt_step one = {session, ids, max_batch, n_logits, logits};
+    ck_assert_msg(kt_model_step(model, &one, 1, &error) == KT_OK, "%s", error.message);
+    double taken = (double)(memory_now() - before), planned = (double)(plan.total - plan.mapped_size);
+    ck_assert_msg(taken > 0.97 * planned && taken < 1.03 * planned, "%.0f bytes were taken, %.0f planned",
+                  taken, planned);
+    free(logits);
+    kt_session_close(session);
+    kt_model_close(model);
+    kt_checkpoint_close(checkpoint);
+}
+
+START_TEST(memory_is_what_was_planned)
+{
+    static const char *const backends[] = {"reference", "llamafile", "bf16", "amx_int8"};
+    char module[4200], attention[4200], wish[64];
+    const char *own = sandbox_backend(backends[_i]), *file;
+    if (_i > 0 && !own) {
+        printf("SKIP: the plugin %s was not built\n", backends[_i]);
+        return;
+    }
+    snprintf(module, sizeof(module), "plugin.%s.module=%s", _i > 0 ? backends[_i] : "attention",
+             _i > 0 ? own : sandbox_backend("attention"));
+    if (!(file = sandbox_backend("attention")))
+        return;
+    snprintf(attention, sizeof(attention), "plugin.attention.module=%s", file);
+    snprintf(wish, sizeof(wish), "core.backend=%s", backends[_i]);
+    struct kt_context *context =
+        fixture_context_with((const char *const[]){attention, module, wish, "core.threads=2"}, 4);
+    check_plan(context, 512, 8);
+    kt_context_destroy(context);
+    context = fixture_context_with((const char *const[]){attention, module, wish, "core.threads=2"}, 4);
+    check_plan(context, 64, 64);
+    kt_context_destroy(context);
+}
+END_TEST
+#endif
 
 /* What a session took is there again for the next one, to the byte. Most of the first ones' is kept. */
 START_TEST(memory_does_not_grow)
@@ -160,6 +256,9 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, takes_what_was_planned);
+#if defined HAS_MALLINFO2 && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    tcase_add_loop_test(tests, memory_is_what_was_planned, 0, 4);
+#endif
     tcase_add_test(tests, memory_does_not_grow);
     tcase_add_test(tests, first_step_finds_its_memory);
     tcase_add_test(tests, opening_brings_weights_into_memory);

@@ -313,6 +313,7 @@ static int open_model(struct kt_cli *cli, struct engine *e)
         params.max_tokens = e->args->context;
     params.cache_tokens = params.max_tokens;
     params.max_sessions = N_SESSIONS;
+    params.n_logits = kt_scheduler_rows(1);
     params.cache_dtype = dtypes[e->args->kv];
     params.experts = e->loaded.experts;
     e->talk.context = params.max_tokens;

@@ -346,6 +346,7 @@ static int load(struct bench *b)
     /* Sessions share the pages of what stands before. */
     params.cache_tokens = depth + 2 * KT_KV_PAGE + n_prompt + many * (n_answer + 2 * KT_KV_PAGE);
     params.max_sessions = (uint32_t)many + 1;
+    params.n_logits = (uint32_t)many;
     params.cache_dtype = b->cache_dtype;
     int code = kt_cli_context(b->cli, &b->context);
     if (code == KT_EXIT_OK)

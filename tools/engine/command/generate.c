@@ -331,6 +331,7 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
     if (code == KT_EXIT_OK)
         code = read_task(cli, &args, cli->arguments[0], &task);
     params.max_tokens = args.context ? args.context : task.n_ids + args.n;
+    params.n_logits = 1;
     if (code == KT_EXIT_OK && task.n_ids > params.max_tokens)
         code = kt_cli_error(cli, "the text has %" PRIu64 " tokens, more than the room for %" PRIu64,
                             task.n_ids, params.max_tokens);

@@ -38,10 +38,11 @@ static void show_plan(const struct kt_cli *cli, struct kt_context *context, stru
         return;
     kt_verbose_time(cli, "plan", start,
                     " %.3f GB: weights %.3f, cache of %" PRIu64
-                    " tokens a sequence %.3f, buffers %.3f, rows %.3f; %.3f GB are free",
+                    " tokens a sequence %.3f, buffers %.3f, rows %.3f, in files %.3f; %.3f GB are free",
                     (double)plan.total / 1e9, (double)plan.weight_size / 1e9, plan.max_tokens,
                     (double)plan.cache_size / 1e9, (double)plan.buffer_size / 1e9,
-                    (double)plan.row_size / 1e9, (double)plan.available / 1e9);
+                    (double)plan.row_size / 1e9, (double)plan.mapped_size / 1e9,
+                    (double)plan.available / 1e9);
 }
 
 int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,

@@ -285,6 +285,7 @@ int kt_cmd_perplexity(struct kt_cli *cli, int argc, char **argv)
     n_at_once = n_at_once < 1 ? 1 : n_at_once > MOST_WINDOWS ? MOST_WINDOWS : n_at_once;
     params.max_tokens = args.context;
     params.max_sessions = n_at_once;
+    params.n_logits = n_at_once * (uint32_t)(args.context - args.context / 2);
     params.cache_tokens = n_at_once * ((args.context + KT_KV_PAGE - 1) / KT_KV_PAGE * KT_KV_PAGE);
     int code = kt_loaded_open(cli, cli->arguments[0], args.experts, &params, &loaded);
     if (code == KT_EXIT_OK)

@@ -15,6 +15,8 @@ enum kt_status kt_block_run(const struct kt_slice *slice, struct kt_error *error
 /* mtp.c: the block that predicts the token after the next */
 
 enum kt_status kt_mtp_load(struct kt_model *model, struct kt_error *error);
+/** What a session keeps of its last tokens, in bytes. */
+uint64_t kt_mtp_session_size(const struct kt_model *model);
 /** Makes sure that the session can keep its last hidden states. */
 enum kt_status kt_mtp_prepare(struct kt_session *session, struct kt_error *error);
 /** Keeps those of a slice, whose tokens are not yet committed. */

@@ -86,9 +86,14 @@ enum kt_status kt_mtp_load(struct kt_model *m, struct kt_error *error)
 
 /* ---- what sessions keep ---- */
 
+uint64_t kt_mtp_session_size(const struct kt_model *m)
+{
+    return sizeof(struct kt_tail) + KEPT * m->config.hidden_size * sizeof(float);
+}
+
 static struct kt_tail *make_tail(const struct kt_model *m)
 {
-    struct kt_tail *tail = calloc(1, sizeof(*tail) + KEPT * m->config.hidden_size * sizeof(*tail->hidden));
+    struct kt_tail *tail = calloc(1, kt_mtp_session_size(m));
     if (tail && kt_kv_sequence_open(m->mtp_kv, &tail->sequence, NULL) != KT_OK) {
         free(tail);
         return NULL;

@@ -63,8 +63,9 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
     return KT_OK;
 }
 
-/* Plans the cache of n layers, or creates it. */
-static enum kt_status make_layers(struct kt_model *m, uint32_t first, uint32_t n, const char *fingerprint,
+/* Plans the cache of n layers, or creates it, with this room. */
+static enum kt_status make_layers(struct kt_model *m, uint32_t first, uint32_t n,
+                                  const struct kt_model_params *room, const char *fingerprint,
                                   struct kt_kv **kv, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
@@ -80,9 +81,9 @@ static enum kt_status make_layers(struct kt_model *m, uint32_t first, uint32_t n
     }
     params.layers = layers;
     params.n_layers = n;
-    params.max_sequences = m->params.max_sessions;
-    params.max_tokens = m->params.max_tokens;
-    params.tokens = m->params.cache_tokens;
+    params.max_sequences = room->max_sessions;
+    params.max_tokens = room->max_tokens;
+    params.tokens = room->cache_tokens;
     params.model = fingerprint;
     struct kt_kv_info info;
     if (status == KT_OK && kv)
@@ -108,9 +109,27 @@ static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_err
         status = kt_checkpoint_fingerprint(m->expert_source, fingerprint + 17, error);
     }
     if (status == KT_OK)
-        status = make_layers(m, 0, n, fingerprint, creates ? &m->kv : NULL, error);
+        status = make_layers(m, 0, n, &m->params, fingerprint, creates ? &m->kv : NULL, error);
     if (status == KT_OK && m->config.has_mtp)
-        status = make_layers(m, n, 1, fingerprint, creates ? &m->mtp_kv : NULL, error);
+        status = make_layers(m, n, 1, &m->params, fingerprint, creates ? &m->mtp_kv : NULL, error);
+    return status;
+}
+
+/* Attention says what it works in once it stands on a cache: on one of a page, which is never touched. */
+static enum kt_status plan_attention(struct kt_model *m, struct kt_error *error)
+{
+    struct kt_model_params small = m->params;
+    struct kt_kv *kv = NULL, *mtp_kv = NULL;
+    uint32_t n = m->config.n_layers;
+    small.max_sessions = 1;
+    small.max_tokens = small.cache_tokens = KT_KV_PAGE;
+    enum kt_status status = make_layers(m, 0, n, &small, "", &kv, error);
+    if (status == KT_OK && m->config.has_mtp)
+        status = make_layers(m, n, 1, &small, "", &mtp_kv, error);
+    if (status == KT_OK)
+        status = kt_model_plan_attention(m, kv, mtp_kv, error);
+    kt_kv_destroy(mtp_kv);
+    kt_kv_destroy(kv);
     return status;
 }
 
@@ -164,6 +183,22 @@ static bool has_mtp_experts(const struct kt_model *m)
     return m->config.layers[n].dense || kt_checkpoint_moe(m->expert_source, n, &info, NULL) == KT_OK;
 }
 
+static void sum_up(struct kt_model *m)
+{
+    struct kt_model_plan *plan = &m->plan;
+    plan->row_size = m->owned_size + m->params.n_logits * m->vocabulary * sizeof(float);
+    if (m->config.has_mtp)
+        plan->row_size += m->params.max_sessions * kt_mtp_session_size(m);
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        plan->buffer_size += plan->node[i].buffer_size;
+        plan->row_size += kt_page_rest(plan->node[i].buffer_size);
+    }
+    plan->mapped_size += m->embedding.size;
+    plan->total =
+        plan->weight_size + plan->cache_size + plan->buffer_size + plan->row_size + plan->mapped_size;
+    plan->max_tokens = m->params.max_tokens;
+}
+
 /* Makes all parts but those that are large, and sums up what these will take. */
 static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *checkpoint,
                               const struct kt_model_params *params, struct kt_model *m,
@@ -192,13 +227,11 @@ static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *
         status = make_cache(m, false, error);
     if (status == KT_OK)
         status = kt_model_load(m, error);
+    if (status == KT_OK)
+        status = plan_attention(m, error);
     if (status == KT_OK && !make_buffers(m))
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for %u tokens at once", m->params.max_batch);
-    for (uint32_t i = 0; i < plan->n_nodes; i++)
-        plan->buffer_size += plan->node[i].buffer_size;
-    plan->row_size = m->owned_size;
-    plan->total = plan->weight_size + plan->cache_size + plan->buffer_size + plan->row_size;
-    plan->max_tokens = m->params.max_tokens;
+    sum_up(m);
     if (status == KT_OK)
         describe(m, plan, &plan->model);
     return status;
@@ -212,7 +245,7 @@ static enum kt_status check_memory(const struct kt_model_plan *plan, struct kt_e
     return kt_engine_fail(error, KT_E_NOMEM,
                           "the model takes %.2f GB: weights %.2f, the cache %.2f, buffers %.2f; %.2f GB are "
                           "free. Fewer tokens make the cache smaller",
-                          (double)plan->total / giga, (double)plan->weight_size / giga,
+                          (double)plan->total / giga, (double)(plan->weight_size + plan->mapped_size) / giga,
                           (double)plan->cache_size / giga,
                           (double)(plan->buffer_size + plan->row_size) / giga,
                           (double)plan->available / giga);

@@ -157,16 +157,21 @@ static enum kt_status take_params(struct kt_scheduler *s, const struct kt_schedu
     return KT_OK;
 }
 
+uint32_t kt_scheduler_rows(uint32_t max_running)
+{
+    return max_running + KT_MORE_ROWS;
+}
+
 static bool allocate(struct kt_scheduler *s, const struct kt_scheduler_params *given)
 {
-    size_t n = s->params.max_running;
+    uint32_t n = s->params.max_running;
     s->end_ids = calloc((size_t)s->params.n_end_ids + 1, sizeof(*s->end_ids));
     s->running = calloc(n, sizeof(struct kt_ticket *));
     s->stepped = calloc(n, sizeof(struct kt_ticket *));
     s->ordered = calloc(n, sizeof(struct kt_ticket *));
     s->steps = calloc(n, sizeof(*s->steps));
     s->prefixes = calloc((size_t)s->max_sessions + 1, sizeof(struct kt_prefix *));
-    s->logits = calloc(n + KT_MORE_ROWS, s->vocabulary * sizeof(*s->logits));
+    s->logits = calloc(kt_scheduler_rows(n), s->vocabulary * sizeof(*s->logits));
     s->mask = calloc((s->vocabulary + 63) / 64, sizeof(*s->mask));
     if (!s->end_ids || !s->running || !s->stepped || !s->ordered || !s->steps || !s->prefixes || !s->logits ||
         !s->mask)

@@ -132,6 +132,8 @@ struct kt_request {
     void (*on_end)(void *data, const struct kt_request_end *end);
 };
 
+/** Rows of logits that it keeps for so many requests at once: kt_model_params.n_logits. */
+uint32_t kt_scheduler_rows(uint32_t max_running);
 /**
  * Takes the model, which must live longer, and starts a thread. KT_E_INVALID names settings that contradict
  * the model. `context` is the model's: samplers run on its threads.

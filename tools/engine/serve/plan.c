@@ -18,6 +18,7 @@ void kt_run_model_params(const struct kt_run_plan *plan, struct kt_model_params 
     params->max_sessions = plan->max_sessions;
     params->cache_dtype = plan->cache_dtype;
     params->experts = plan->experts;
+    params->n_logits = kt_scheduler_rows(plan->max_sessions / 2);
     params->mtp = plan->mtp;
 }
 

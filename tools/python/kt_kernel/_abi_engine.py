@@ -21,6 +21,8 @@ class kt_model_params(c.Structure):
         ("progress", c.c_void_p),
         ("data", c.c_void_p),
         ("experts", c.c_void_p),
+        ("n_logits", c.c_uint32),
+        ("reserved", c.c_uint32),
     ]
 
 

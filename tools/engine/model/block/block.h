@@ -184,6 +184,11 @@ void kt_weight_name(const struct kt_model *model, uint32_t layer, const char *gg
                     char *name);
 /** Zeroed memory that lives as long as the model; NULL: none. */
 void *kt_model_alloc(struct kt_model *model, uint64_t n, uint64_t size);
+/** What the library takes more than `size` bytes, as it takes whole pages. */
+uint64_t kt_page_rest(uint64_t size);
+/** Adds what attentions work in, by making them on caches of the same layers. */
+enum kt_status kt_model_plan_attention(struct kt_model *model, struct kt_kv *kv, struct kt_kv *mtp_kv,
+                                       struct kt_error *error);
 /** A buffer is to have rows of that many numbers at least. */
 void kt_model_need(struct kt_model *model, enum kt_buffer buffer, uint64_t width);
 /** A thread is to have so many bytes of scratch at least. */

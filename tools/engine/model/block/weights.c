@@ -214,13 +214,27 @@ enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t ro
 
 /* ---- what is planned ---- */
 
-static void add_plan(struct kt_model *m, const struct kt_plan *plan)
+/* The library takes memory in whole pages, and what is not smaller than a huge one in these. */
+#define PAGE 4096
+#define HUGE_PAGE (UINT64_C(2) << 20)
+
+uint64_t kt_page_rest(uint64_t size)
+{
+    uint64_t page = size >= HUGE_PAGE ? HUGE_PAGE : PAGE;
+    return (page - size % page) % page;
+}
+
+/* Of n experts, or of a linear. A store's are used where they lie, but copied to several nodes. */
+static void add_plan(struct kt_model *m, const struct kt_plan *plan, uint32_t n, bool is_stored)
 {
     struct kt_model_plan *sum = &m->plan;
     sum->n_nodes = plan->n_nodes;
     sum->weight_size += plan->weight_size;
+    sum->mapped_size += plan->keeps_source ? plan->nominal_size * n : 0;
     for (uint32_t i = 0; i < plan->n_nodes; i++) {
         sum->node[i].weight_size += plan->node[i].weight_size;
+        if (!is_stored || plan->n_nodes > 1)
+            m->owned_size += kt_page_rest(plan->node[i].weight_size);
         /* shared by all layers of the context */
         if (sum->node[i].buffer_size < plan->node[i].buffer_size)
             sum->node[i].buffer_size = plan->node[i].buffer_size;
@@ -234,6 +248,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     struct kt_owned owned = {.kind = LINEAR, .name = strdup(name)};
     struct kt_linear *linear;
     struct kt_plan plan;
+    struct kt_stored_linear_info stored;
     struct kt_view view;
     params.rows = rows;
     params.cols = cols;
@@ -252,7 +267,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
     if (status != KT_OK)
         return status;
-    add_plan(m, &plan);
+    add_plan(m, &plan, 1, kt_checkpoint_linear_find(m->checkpoint, name, &stored, NULL) == KT_OK);
     m->n_weights += rows * cols;
     m->dense_bytes += plan.nominal_size;
     kt_model_mark_weight(m, name, true);
@@ -264,6 +279,7 @@ enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_lay
                                struct kt_layer **out, struct kt_error *error)
 {
     struct kt_plan plan;
+    struct kt_moe_info moe;
     char name[32];
     snprintf(name, sizeof(name), "layer %u", layer);
     params->top_k = m->config.top_k;
@@ -277,7 +293,8 @@ enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_lay
     status = kt_layer_plan_checkpoint(*out, m->expert_source, layer, &plan, error);
     if (status != KT_OK)
         return status;
-    add_plan(m, &plan);
+    add_plan(m, &plan, params->n_experts,
+             kt_checkpoint_moe(m->expert_source, layer, &moe, NULL) == KT_OK && moe.stored_backend[0]);
     uint64_t n = 3 * params->hidden_size * params->intermediate_size * params->n_experts;
     m->n_weights += n;
     m->n_expert_weights += n;
@@ -292,6 +309,38 @@ enum kt_status kt_load_attention(struct kt_model *m, uint32_t layer, const struc
     if (layer >= m->config.n_layers)
         owned.attention.layer = 0; /* the only one of the cache of the block that predicts */
     return own(m, owned) ? KT_OK : fail_memory(error);
+}
+
+static enum kt_status make_attention(const struct kt_owned *owned, uint32_t n_layers, struct kt_kv *kv,
+                                     struct kt_kv *mtp_kv, struct kt_attention **attention,
+                                     struct kt_error *error)
+{
+    struct kt_attention_params params = owned->attention;
+    char name[40];
+    snprintf(name, sizeof(name), "attention of layer %u", (unsigned int)owned->index);
+    params.name = name;
+    return kt_attention_create(owned->index < n_layers ? kv : mtp_kv, &params, attention, error);
+}
+
+enum kt_status kt_model_plan_attention(struct kt_model *m, struct kt_kv *kv, struct kt_kv *mtp_kv,
+                                       struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (uint32_t i = 0; i < m->n_owned && status == KT_OK; i++) {
+        struct kt_attention *attention;
+        struct kt_attention_info info;
+        if (m->owned[i].kind != ATTENTION)
+            continue;
+        status = make_attention(&m->owned[i], m->config.n_layers, kv, mtp_kv, &attention, error);
+        if (status != KT_OK)
+            continue;
+        kt_attention_info(attention, &info);
+        kt_attention_destroy(attention);
+        for (uint32_t n = 0; n < m->plan.n_nodes; n++)
+            if (m->plan.node[n].buffer_size < info.buffer_size / m->plan.n_nodes)
+                m->plan.node[n].buffer_size = info.buffer_size / m->plan.n_nodes;
+    }
+    return status;
 }
 
 enum kt_status kt_load_later(struct kt_model *m, uint64_t n_weights, uint64_t size, kt_later_fn function,
@@ -363,11 +412,7 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
         m->weight_size += info.packed_size;
     } else if (owned->kind == ATTENTION) {
         struct kt_attention *attention;
-        char name[40];
-        snprintf(name, sizeof(name), "attention of layer %u", (unsigned int)owned->index);
-        owned->attention.name = name;
-        status = kt_attention_create(owned->index < m->config.n_layers ? m->kv : m->mtp_kv, &owned->attention,
-                                     &attention, error);
+        status = make_attention(owned, m->config.n_layers, m->kv, m->mtp_kv, &attention, error);
         if (status == KT_OK)
             owned->object = *owned->out = attention;
     }
