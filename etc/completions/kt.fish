@@ -228,6 +228,7 @@ complete -c kt -n '__kt_verb generate' -l io -r -f -a 'mmap read' -d 'mmap the c
 complete -c kt -n '__kt_verb generate' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb inspect' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb inspect' -s t -l tensors -d 'list every tensor'
+complete -c kt -n '__kt_verb inspect' -l experts -r -F -d 'for the whole model, take the experts from this store or file'
 complete -c kt -n '__kt_verb inspect' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb inspect' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb model' -l known -d 'list: known models instead, and where they are published'

@@ -74,6 +74,8 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
     exits 0
     says '"family": "qwen3moe"'
     says '"cache_tokens": 2048'
+    awk -F'[:,]' '/^  "model_bytes"/ { all = $2 } /^  "(cache|model_weight|model_buffer|row|mapped)_bytes"/ { n++; sum += $2 }
+        END { exit n != 5 || sum != all }' "$out" || fail "the parts must be the whole model"
     # A token goes through 2 experts of each layer and all linears but routers; nothing is packed here.
     says '^  "weight_bytes": 0,'
     says "^  \"token_bytes\": $(awk -F'[:,]' '/^  "/ { times = /"rows"/ ? 2 : 1 } /"name"/ { router = /ffn_gate_inp/ }
@@ -88,6 +90,19 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
     kt explain "$dir/nirm.gguf" --config "$dir/whole.ini"
     exits 0
     says '^kt generate cannot run it: .*blk\.2\.attn_k_n[io]rm'
+    # Experts that one file lacks may come from another one.
+    sed 's/blk\.2\.ffn_\([a-z]*\)_exps/blk.2.ffx_\1_exps/g' "$model" >"$dir/parts.gguf"
+    kt inspect "$dir/parts.gguf" --config "$dir/whole.ini"
+    says '^kt generate cannot run it: .*layer 2 holds no experts'
+    for verb in inspect explain; do
+        kt $verb "$dir/parts.gguf" --config "$dir/whole.ini" --experts "$model"
+        exits 0
+        says '^family:  *qwen3moe$'
+        says_not 'cannot run it'
+    done
+    kt inspect "$model" --experts "$dir/gone.gguf"
+    exits 1
+    warns 'gone\.gguf'
     kt explain "$model" --config "$dir/whole.ini" --experts "$dir/gone.gguf"
     exits 1
     warns 'gone\.gguf'

@@ -16,7 +16,8 @@
 
 struct args {
     bool tensors;
-    const char *layers; /* NULL: all */
+    const char *layers;  /* NULL: all */
+    const char *experts; /* NULL: they are in the model */
 };
 
 /* The layers that are shown; NULL: everything, also what belongs to no layer. */
@@ -213,8 +214,8 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
     return KT_OK;
 }
 
-static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, const struct args *args,
-                 const struct wanted *wanted)
+static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, struct kt_checkpoint *experts,
+                 const struct args *args, const struct wanted *wanted)
 {
     const char *schema = args->tensors ? "kt.inspect.tensors" : "kt.inspect";
     struct kt_output *output = kt_output_create(cli, schema, 1);
@@ -225,7 +226,7 @@ static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, const str
     kt_checkpoint_info(checkpoint, &info);
     add_facts(output, cli->arguments[0], checkpoint, &info);
     if (!args->tensors && *info.architecture)
-        kt_whole_family(cli, output, checkpoint);
+        kt_whole_family(cli, output, checkpoint, experts);
     if (args->tensors) {
         tensors = kt_output_table(output, "rows", tensor_columns, COUNT(tensor_columns));
     } else {
@@ -255,6 +256,12 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
                                                  .type = KT_CLI_FLAG,
                                                  .offset = offsetof(struct args, tensors),
                                                  .help = "list every tensor"},
+                                                {.name = "experts",
+                                                 .type = KT_CLI_TEXT,
+                                                 .offset = offsetof(struct args, experts),
+                                                 .argument = "PATH",
+                                                 .help = "for the whole model, take the experts from this "
+                                                         "store or file"},
                                                 {.name = NULL}};
     static const struct kt_cli_command command =
         {.usage = "MODEL",
@@ -268,17 +275,20 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
          .opens_checkpoint = true};
     struct args args = {.layers = NULL};
     struct wanted wanted = {.layers = NULL};
-    struct kt_checkpoint *checkpoint;
+    struct kt_checkpoint *checkpoint, *experts = NULL;
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
     if (code != KT_EXIT_OK)
         return code;
-    if (args.layers && strcmp(args.layers, "all") != 0)
+    if (args.experts)
+        code = kt_cli_checkpoint(cli, args.experts, &experts);
+    if (code == KT_EXIT_OK && args.layers && strcmp(args.layers, "all") != 0)
         code = kt_model_layers(cli, checkpoint, "layers", args.layers, &wanted.layers, &wanted.n);
     if (code == KT_EXIT_OK)
-        code = print(cli, checkpoint, &args, &wanted);
+        code = print(cli, checkpoint, experts, &args, &wanted);
     free(wanted.layers);
+    kt_checkpoint_close(experts);
     kt_checkpoint_close(checkpoint);
     return code;
 }

@@ -29,6 +29,10 @@ static void add_sizes(struct kt_output *output, const struct kt_model_plan *plan
 {
     kt_output_fact_uint(output, "cache_tokens", "tokens cached", plan->max_tokens);
     kt_output_fact_bytes(output, "cache_bytes", "cache", plan->cache_size);
+    kt_output_fact_bytes(output, "model_weight_bytes", "weights of the model", plan->weight_size);
+    kt_output_fact_bytes(output, "model_buffer_bytes", "buffers of the model", plan->buffer_size);
+    kt_output_fact_bytes(output, "row_bytes", "norms, rows", plan->row_size);
+    kt_output_fact_bytes(output, "mapped_bytes", "read in files", plan->mapped_size);
     kt_output_fact_bytes(output, "model_bytes", "the whole model", plan->total);
     kt_output_fact_bytes(output, "token_bytes", "a token reads", count_read(&plan->model));
 }
@@ -56,7 +60,8 @@ static bool add_family(struct kt_output *output, struct kt_context *context, str
     return !fails;
 }
 
-void kt_whole_family(const struct kt_cli *cli, struct kt_output *output, struct kt_checkpoint *checkpoint)
+void kt_whole_family(const struct kt_cli *cli, struct kt_output *output, struct kt_checkpoint *checkpoint,
+                     struct kt_checkpoint *experts)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_model_plan plan;
@@ -67,7 +72,7 @@ void kt_whole_family(const struct kt_cli *cli, struct kt_output *output, struct 
     params.n_settings = cli->n_settings;
     if (kt_config_create(&params, &config, NULL) == KT_OK &&
         kt_context_create(config, &context, NULL) == KT_OK)
-        (void)add_family(output, context, checkpoint, NULL, &plan);
+        (void)add_family(output, context, checkpoint, experts, &plan);
     kt_context_destroy(context);
     kt_config_destroy(config);
 }
