@@ -3,7 +3,7 @@
  * test_mtp.c - next-token blocks of tiny random models, from safetensors and from GGUF, beside what
  * make_mtp.py recorded; and that sessions may go anywhere between two drafts.
  */
-#include "tests/engine/families/family.h"
+#include "tests/engine/families/opened.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 
@@ -32,20 +32,12 @@ struct world {
 static bool open_world(struct world *w, const char *name, bool is_gguf, uint32_t mtp, uint32_t max_batch)
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
-    char module[512], path[4400];
-    const char *file = sandbox_backend("attention");
+    char path[4400];
     memset(w, 0, sizeof(*w));
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
+    w->context = opened_context(1, "core.deterministic=yes");
+    if (!w->context)
         return false;
-    }
-    (void)snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
-    w->context =
-        fixture_context_with((const char *const[]){module, "core.threads=1", "core.backend=reference",
-                                                   "core.deterministic=yes"},
-                             4);
-    (void)snprintf(path, sizeof(path), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
-    family_open(&w->family, path, name);
+    opened_tables(&w->family, name);
     w->ids = malloc(w->family.n_tokens * sizeof(*w->ids));
     w->logits = malloc(w->family.n_tokens * w->family.vocabulary * sizeof(float));
     for (uint32_t i = 0; i < w->family.n_tokens; i++)
@@ -57,19 +49,12 @@ static bool open_world(struct world *w, const char *name, bool is_gguf, uint32_t
     ck_assert(count == 0 || (recorded && fread(w->expected, sizeof(float), count, recorded) == count));
     if (recorded)
         ck_assert_int_eq(fclose(recorded), 0);
-    (void)snprintf(path, sizeof(path), "%s", sandbox_path(is_gguf ? "model.gguf" : "model"));
-    if (is_gguf) {
-        family_write_gguf(&w->family, path, FORM_BF16);
-    } else {
-        sandbox_folder("model");
-        family_write_folder(&w->family, path, FORM_BF16);
-    }
     params.cache_dtype = KT_DTYPE_F32;
     params.max_sessions = 3;
     params.cache_tokens = 1024;
     params.max_batch = max_batch;
     params.mtp = mtp;
-    ck_ok(kt_checkpoint_open(path, NULL, &w->checkpoint, &ck_error));
+    ck_ok(kt_checkpoint_open(opened_file(&w->family, is_gguf), NULL, &w->checkpoint, &ck_error));
     ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
     return true;

@@ -4,7 +4,7 @@
  * which lack a tensor: the tiny models of tests/data/families with one thing changed. Each is refused by
  * name, unless what was changed says nothing.
  */
-#include "tests/engine/families/family.h"
+#include "tests/engine/families/opened.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 
@@ -227,30 +227,12 @@ static void leave_out(struct family *family, const char *name)
 
 /* ---- opening ---- */
 
-static struct kt_context *open_context(void)
-{
-    char module[512];
-    const char *file = sandbox_backend("attention");
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
-        return NULL;
-    }
-    (void)snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
-    return fixture_context_with((const char *const[]){module, "core.backend=reference", "core.threads=1"}, 3);
-}
-
 static enum kt_status open_model(const struct family *family, bool is_gguf, struct kt_context *context,
                                  struct kt_error *error)
 {
-    const char *path = sandbox_path(is_gguf ? "model.gguf" : "model");
+    const char *path = opened_file(family, is_gguf);
     struct kt_checkpoint *checkpoint;
     struct kt_model *model = NULL;
-    if (is_gguf) {
-        family_write_gguf(family, path, FORM_BF16);
-    } else {
-        sandbox_folder("model");
-        family_write_folder(family, path, FORM_BF16);
-    }
     enum kt_status status = kt_checkpoint_open(path, NULL, &checkpoint, error);
     if (status != KT_OK)
         return status;
@@ -263,7 +245,7 @@ static enum kt_status open_model(const struct family *family, bool is_gguf, stru
 START_TEST(is_refused_by_name)
 {
     const struct change *change = &changes[_i];
-    struct kt_context *context = open_context();
+    struct kt_context *context = opened_context(1, "core.spin_us=0");
     struct kt_error error = {KT_OK, ""};
     struct family family;
     char folder[4096];

@@ -4,7 +4,7 @@
  * that fail midway, names of checkpoints that see images, too, wrong configurations. Their logits are
  * compared in tests/engine/families.
  */
-#include "tests/engine/families/family.h"
+#include "tests/engine/families/opened.h"
 #include "tests/support/alloc_faults.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
@@ -30,26 +30,13 @@ static struct kt_error error;
 
 static bool open_context(struct world *w, int threads, bool deterministic)
 {
-    char module[512], count[32];
-    const char *file = sandbox_backend("attention");
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
-        return false;
-    }
-    (void)snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
-    (void)snprintf(count, sizeof(count), "core.threads=%d", threads);
-    w->context = fixture_context_with((const char *const[]){module, count, "core.backend=reference",
-                                                            deterministic ? "core.deterministic=yes"
-                                                                          : "core.deterministic=no"},
-                                      4);
-    return true;
+    w->context = opened_context(threads, deterministic ? "core.deterministic=yes" : "core.deterministic=no");
+    return w->context != NULL;
 }
 
 static void open_family(struct world *w, const char *name)
 {
-    char folder[4096];
-    (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
-    family_open(&w->family, folder, name);
+    opened_tables(&w->family, name);
     for (uint32_t i = 0; i < N_IDS; i++)
         w->ids[i] = family_id(&w->family, i);
 }
@@ -72,9 +59,7 @@ static bool open_world(struct world *w, const char *name, int threads, bool dete
     if (!open_context(w, threads, deterministic))
         return false;
     open_family(w, name);
-    sandbox_folder("model");
-    family_write_folder(&w->family, sandbox_path("model"), FORM_BF16);
-    ck_assert_msg(open_model(w, sandbox_path("model"), max_batch) == KT_OK, "%s", error.message);
+    ck_assert_msg(open_model(w, opened_file(&w->family, false), max_batch) == KT_OK, "%s", error.message);
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
     return true;
 }

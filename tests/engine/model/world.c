@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/engine/model/world.h"
 
-#include "tests/support/layer_fixture.h"
-#include "tests/support/sandbox.h"
+#include "tests/engine/families/opened.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -18,16 +17,9 @@ const char *world_tiny(void)
 
 struct kt_context *world_context(int threads, const char *level)
 {
-    char module[512], wish[64], count[32];
-    const char *file = sandbox_backend("attention");
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
-        return NULL;
-    }
-    snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
+    char wish[64];
     snprintf(wish, sizeof(wish), "plugin.attention.level=%s", level);
-    snprintf(count, sizeof(count), "core.threads=%d", threads);
-    return fixture_context_with((const char *const[]){module, wish, count, "core.backend=reference"}, 4);
+    return opened_context(threads, wish);
 }
 
 bool world_open(struct world *w, const char *path, int threads, const struct kt_model_params *params)

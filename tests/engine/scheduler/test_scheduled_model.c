@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduled_model.c - a trained model behind a scheduler: the same tokens as by hand, whatever else
  * runs, and what is kept is what was computed. */
+#include "tests/engine/families/opened.h"
 #include "tests/engine/scheduler/asker.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
@@ -12,19 +13,12 @@
 
 enum { N_ANSWER = 12, N_OTHERS = 20 };
 
-struct world {
-    struct kt_context *context;
-    struct kt_checkpoint *checkpoint;
-    struct kt_model *model;
-};
-
 /* By kernels where they were built: core.deterministic is a promise of theirs. */
-static bool open_world(struct world *w, uint64_t cache_tokens)
+static bool open_world(struct opened *w, uint64_t cache_tokens)
 {
     char modules[2][512], path[4096];
     const char *settings[5] = {modules[0], "core.threads=2", "core.spin_us=50", "core.deterministic=yes",
                                "core.backend=reference"};
-    struct kt_error error = {KT_OK, ""};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     const char *attention = sandbox_backend("attention");
     if (!attention) {
@@ -43,36 +37,22 @@ static bool open_world(struct world *w, uint64_t cache_tokens)
     params.max_tokens = 512;
     params.cache_tokens = cache_tokens;
     params.max_batch = 64;
-    ck_assert(kt_checkpoint_open(path, NULL, &w->checkpoint, NULL) == KT_OK);
-    ck_assert_msg(kt_model_open(w->context, w->checkpoint, &params, &w->model, &error) == KT_OK, "%s",
-                  error.message);
+    opened_model(w, path, &params);
     return true;
 }
 
-static void close_world(struct world *w)
-{
-    struct kt_kv_info cache;
-    kt_model_cache(w->model, &cache);
-    ck_assert_uint_eq(cache.used_pages, 0);
-    ck_assert_uint_eq(cache.n_sequences, 0);
-    kt_model_close(w->model);
-    kt_checkpoint_close(w->checkpoint);
-    kt_context_destroy(w->context);
-}
-
 /* The answer token by token, without a scheduler, of the first `chosen_from` ids. */
-static void answer_by_hand(struct world *w, const struct asker *asker, uint64_t chosen_from, int32_t *answer)
+static void answer_by_hand(struct opened *w, const struct asker *asker, uint64_t chosen_from, int32_t *answer)
 {
     const struct kt_sampling_params likeliest = KT_SAMPLING_PARAMS_INIT;
     const struct kt_sampling_params *sampling = asker->request.sampling;
-    struct kt_model_info info;
+    uint64_t vocabulary = w->info.vocabulary;
     struct kt_session *session;
     struct kt_sampler *sampler;
     struct kt_choice choice;
-    kt_model_info(w->model, &info);
-    float *logits = malloc(info.vocabulary * sizeof(*logits));
+    float *logits = malloc(vocabulary * sizeof(*logits));
     ck_assert(kt_session_open(w->model, &session, NULL) == KT_OK);
-    ck_assert(kt_sampler_create(chosen_from ? chosen_from : info.vocabulary, sampling ? sampling : &likeliest,
+    ck_assert(kt_sampler_create(chosen_from ? chosen_from : vocabulary, sampling ? sampling : &likeliest,
                                 &sampler, NULL) == KT_OK);
     ck_assert(kt_sampler_accept(sampler, asker->prompt, asker->n_prompt, KT_ORIGIN_PROMPT, NULL) == KT_OK);
     struct kt_step step = {session, asker->prompt, (uint32_t)asker->n_prompt, 1, logits};
@@ -101,7 +81,7 @@ static void expect_answer(const struct asker *asker, const int32_t *wanted, cons
 /* Greedily, and drawn with penalties. */
 START_TEST(answers_do_not_depend_on_others)
 {
-    struct world w;
+    struct opened w;
     struct kt_scheduler *scheduler;
     struct kt_sampling_params drawn = KT_SAMPLING_PARAMS_INIT;
     struct asker *others = calloc(N_OTHERS, sizeof(*others));
@@ -133,14 +113,14 @@ START_TEST(answers_do_not_depend_on_others)
         asker_wait(&others[i]);
     kt_scheduler_destroy(scheduler);
     free(others);
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 
 /* A prompt again, whose first pages are kept; and requests that push each other out of a small cache. */
 START_TEST(kept_prefixes_are_what_was_computed)
 {
-    struct world w;
+    struct opened w;
     struct kt_scheduler *scheduler;
     struct kt_scheduler_stats stats;
     int32_t wanted[4][40];
@@ -169,14 +149,14 @@ START_TEST(kept_prefixes_are_what_was_computed)
     ck_assert_uint_gt(stats.prefixes_dropped + stats.preempted, 0);
     kt_scheduler_destroy(scheduler);
     free(askers);
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 
 /* Six answers of few ids, so that texts repeat themselves and drafts are right and wrong. Asked twice: the
  * first half of each answer is then a part of its prompt, whose pages were kept with drafts.
  */
-static void compare_drafted(struct world *w, unsigned int max_running, struct kt_scheduler_stats *stats)
+static void compare_drafted(struct opened *w, unsigned int max_running, struct kt_scheduler_stats *stats)
 {
     enum { N = 6, N_LONG = 60, FEW = 5 };
     struct kt_scheduler *scheduler;
@@ -221,7 +201,7 @@ static void compare_drafted(struct world *w, unsigned int max_running, struct kt
 /* Of few answers at once there are drafts in every step; of more there are none, until some have ended. */
 START_TEST(drafts_change_nothing)
 {
-    struct world w;
+    struct opened w;
     struct kt_scheduler_stats stats;
     if (!open_world(&w, 4096))
         return;
@@ -229,7 +209,7 @@ START_TEST(drafts_change_nothing)
     ck_assert_uint_gt(stats.accepted_tokens, 20);
     ck_assert_uint_gt(stats.drafted_tokens, stats.accepted_tokens);
     compare_drafted(&w, 6, &stats);
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 

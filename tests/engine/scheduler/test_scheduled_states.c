@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduled_states.c - a tiny random model with recurrent states and a block of its own that predicts:
  * whatever drafts a scheduler makes, the tokens are those without. */
-#include "tests/engine/families/family.h"
+#include "tests/engine/families/opened.h"
 #include "tests/engine/scheduler/asker.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
@@ -13,48 +13,28 @@ enum { N = 3, N_ANSWER = 60, FEW = 5 };
 
 struct world {
     struct family family;
-    struct kt_context *context;
-    struct kt_checkpoint *checkpoint;
-    struct kt_model *model;
+    struct opened model;
 };
 
 static bool open_world(struct world *w)
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
-    char module[512], path[4400];
-    const char *file = sandbox_backend("attention");
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
+    w->model.context = opened_context(1, "core.deterministic=yes");
+    if (!w->model.context)
         return false;
-    }
-    (void)snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
-    w->context =
-        fixture_context_with((const char *const[]){module, "core.threads=1", "core.backend=reference",
-                                                   "core.deterministic=yes"},
-                             4);
-    (void)snprintf(path, sizeof(path), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
-    family_open(&w->family, path, "qwen35");
-    (void)snprintf(path, sizeof(path), "%s", sandbox_path("model.gguf"));
-    family_write_gguf(&w->family, path, FORM_BF16);
+    opened_tables(&w->family, "qwen35");
     params.cache_dtype = KT_DTYPE_F32;
     params.max_sessions = 8;
     params.cache_tokens = 1024;
     params.max_tokens = 128;
     params.mtp = 1;
-    ck_ok(kt_checkpoint_open(path, NULL, &w->checkpoint, &ck_error));
-    ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
+    opened_model(&w->model, opened_file(&w->family, true), &params);
     return true;
 }
 
 static void close_world(struct world *w)
 {
-    struct kt_kv_info cache;
-    kt_model_cache(w->model, &cache);
-    ck_assert_uint_eq(cache.used_pages, 0);
-    ck_assert_uint_eq(cache.n_sequences, 0);
-    kt_model_close(w->model);
-    kt_checkpoint_close(w->checkpoint);
-    kt_context_destroy(w->context);
+    opened_close(&w->model);
     family_close(&w->family);
 }
 
@@ -67,7 +47,7 @@ static struct kt_scheduler_stats answer(struct world *w, enum kt_drafts drafts, 
     struct asker *askers = calloc(N, sizeof(*askers));
     const struct kt_scheduler_params params = {.max_running = N, .vocabulary = FEW, .drafts = drafts};
     drawn.temperature = 1.2;
-    ck_ok(kt_scheduler_create(w->context, w->model, &params, &scheduler, &ck_error));
+    ck_ok(kt_scheduler_create(w->model.context, w->model.model, &params, &scheduler, &ck_error));
     for (unsigned int i = 0; i < N; i++) {
         asker_init(&askers[i], i, 20 + 5 * i, 0, N_ANSWER);
         for (uint64_t j = 0; j < askers[i].n_prompt; j++)

@@ -3,6 +3,7 @@
  * wrong ones, answers that end within them, and steps that fail. */
 #include "tests/engine/scheduler/asker.h"
 #include "tests/engine/scheduler/stand_in.h"
+#include "tools/engine/scheduler/internal.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -105,6 +106,33 @@ START_TEST(drafts_change_nothing)
 }
 END_TEST
 
+/* Of a draft of three tokens behind seven, two were right: the fork is the session, and what it lacks is
+ * computed with the next token. That is a step of an answer, which drafts again, and no prompt, beside which
+ * nobody would. */
+START_TEST(what_is_computed_again_is_an_answer)
+{
+    enum { BEFORE = 7, RIGHT = 2, DRAFTS = 3 };
+    struct kt_model *model = stand_in_open(&usual);
+    const int32_t ids[BEFORE + DRAFTS] = {1, 2, 3};
+    struct kt_ticket t = {.n_done = BEFORE + RIGHT, .chain = {.n_ids = BEFORE + RIGHT + 1}};
+    ck_assert(kt_session_open(model, &t.session, NULL) == KT_OK);
+    struct kt_step step = {.session = t.session, .ids = ids, .n_ids = BEFORE};
+    ck_assert(kt_model_step(model, &step, 1, NULL) == KT_OK);
+    ck_assert(kt_session_fork(t.session, BEFORE, &t.kept, NULL) == KT_OK);
+    step.ids = ids + BEFORE;
+    step.n_ids = DRAFTS;
+    ck_assert(kt_model_step(model, &step, 1, NULL) == KT_OK);
+    kt_draft_settle(&t);
+    ck_assert_ptr_null(t.kept);
+    ck_assert_uint_eq(kt_session_tokens(t.session), BEFORE);
+    ck_assert_uint_eq(t.n_done, BEFORE);
+    ck_assert_uint_eq(kt_pending(&t), RIGHT + 1);
+    ck_assert(kt_is_answering(&t));
+    kt_session_close(t.session);
+    ck_assert(stand_in_is_empty());
+}
+END_TEST
+
 /* The step of any number has no memory: it is done again with less. */
 START_TEST(a_step_without_memory_is_done_again)
 {
@@ -181,6 +209,7 @@ int main(void)
     TCase *tests = tcase_create("drafts of a scheduler");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, drafts_change_nothing, 0, 5);
+    tcase_add_test(tests, what_is_computed_again_is_an_answer);
     tcase_add_test(tests, a_step_without_memory_is_done_again);
     tcase_add_test(tests, a_failed_step_leaves_nothing);
     tcase_add_test(tests, an_answer_is_ended_anywhere);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_speculate.c - texts with drafts are those without, of models whose sessions can go back and of such
  * whose cannot; and what a step leaves behind. */
-#include "tests/engine/families/family.h"
+#include "tests/engine/families/opened.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 
@@ -13,13 +13,6 @@
 /* Only the first ids may come: so any model repeats itself, and drafts are right and wrong. */
 enum { N_PROMPT = 24, N_ANSWER = 48, N_CHOSEN_FROM = 6 };
 
-struct world {
-    struct kt_context *context;
-    struct kt_checkpoint *checkpoint;
-    struct kt_model *model;
-    struct kt_model_info info;
-};
-
 /* What a text should be, and what it has so far. */
 struct text {
     int32_t ids[N_PROMPT + N_ANSWER + 1];
@@ -27,29 +20,19 @@ struct text {
 };
 
 /* A trained model, or a random one of a family. */
-static bool open_world(struct world *w, const char *family, uint32_t max_sessions, uint64_t max_tokens,
+static bool open_world(struct opened *w, const char *family, uint32_t max_sessions, uint64_t max_tokens,
                        uint64_t cache_tokens)
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
-    char module[512], path[4096];
-    const char *file = sandbox_backend("attention");
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
+    char path[4096];
+    w->context = opened_context(1, "core.deterministic=yes");
+    if (!w->context)
         return false;
-    }
-    (void)snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
-    w->context =
-        fixture_context_with((const char *const[]){module, "core.threads=1", "core.backend=reference",
-                                                   "core.deterministic=yes"},
-                             4);
     (void)snprintf(path, sizeof(path), "%s/tiny-moe/tiny-moe-q4_k_m.gguf", getenv("KT_TEST_DATA"));
     if (family) {
         struct family tables;
-        char folder[4096];
-        (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
-        (void)snprintf(path, sizeof(path), "%s", sandbox_path("model.gguf"));
-        family_open(&tables, folder, family);
-        family_write_gguf(&tables, path, FORM_BF16);
+        opened_tables(&tables, family);
+        (void)snprintf(path, sizeof(path), "%s", opened_file(&tables, true));
         family_close(&tables);
     }
     params.max_sessions = max_sessions;
@@ -57,20 +40,8 @@ static bool open_world(struct world *w, const char *family, uint32_t max_session
     params.max_batch = 32;
     params.mtp = 1;
     params.cache_tokens = cache_tokens;
-    ck_ok(kt_checkpoint_open(path, NULL, &w->checkpoint, &ck_error));
-    ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
-    kt_model_info(w->model, &w->info);
+    opened_model(w, path, &params);
     return true;
-}
-
-static void close_world(struct world *w)
-{
-    struct kt_kv_info cache;
-    kt_model_cache(w->model, &cache);
-    ck_assert_uint_eq(cache.n_sequences, 0);
-    kt_model_close(w->model);
-    kt_checkpoint_close(w->checkpoint);
-    kt_context_destroy(w->context);
 }
 
 static void fill_prompt(struct text *text)
@@ -92,7 +63,7 @@ static struct kt_sampler *make_sampler(bool draws)
     return sampler;
 }
 
-static void write_by_hand(const struct world *w, struct text *text, bool draws)
+static void write_by_hand(const struct opened *w, struct text *text, bool draws)
 {
     struct kt_sampler *sampler = make_sampler(draws);
     struct kt_session *session;
@@ -128,7 +99,7 @@ static void expect_text(const struct text *got, const struct text *wanted, const
                       wanted->ids[i]);
 }
 
-static struct kt_speculator_stats write_with(const struct world *w, struct text *text, bool draws,
+static struct kt_speculator_stats write_with(const struct opened *w, struct text *text, bool draws,
                                              uint32_t mode, uint32_t max_drafts)
 {
     struct kt_sampler *sampler = make_sampler(draws);
@@ -162,7 +133,7 @@ START_TEST(texts_are_those_without_drafts)
 {
     static const char *const families[] = {NULL, "qwen35", "glm4moe"};
     struct text wanted, got;
-    struct world w;
+    struct opened w;
     for (int f = 0; f < 3; f++)
         for (int draws = 0; draws < 2; draws++) {
             if (!open_world(&w, families[f], 2, N_PROMPT + N_ANSWER, 512))
@@ -182,7 +153,7 @@ START_TEST(texts_are_those_without_drafts)
             stats = write_with(&w, &got, draws, KT_SPECULATE_MTP, 0);
             expect_text(&got, &wanted, "by the model's own block");
             ck_assert(w.info.has_mtp ? stats.drafted > 0 : stats.drafted == 0);
-            close_world(&w);
+            opened_close(&w);
         }
 }
 END_TEST
@@ -191,14 +162,14 @@ END_TEST
 START_TEST(without_a_session_nothing_is_drafted)
 {
     struct text wanted, got;
-    struct world w;
+    struct opened w;
     if (!open_world(&w, "qwen3next", 1, 0, 512))
         return;
     write_by_hand(&w, &wanted, false);
     struct kt_speculator_stats stats = write_with(&w, &got, false, KT_SPECULATE_LOOKUP, 0);
     expect_text(&got, &wanted, "one session");
     ck_assert_uint_eq(stats.drafted, 0);
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 
@@ -206,7 +177,7 @@ END_TEST
 START_TEST(ends_where_it_is_told_to)
 {
     struct text wanted, got;
-    struct world w;
+    struct opened w;
     const struct kt_speculator_params params = {.struct_size = sizeof(params), .mode = KT_SPECULATE_LOOKUP};
     if (!open_world(&w, NULL, 1, 0, 512))
         return;
@@ -232,7 +203,7 @@ START_TEST(ends_where_it_is_told_to)
         kt_sampler_destroy(sampler);
         kt_session_close(session);
     }
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 
@@ -243,7 +214,7 @@ START_TEST(drafts_need_no_room)
     struct kt_speculator *speculator;
     struct kt_session *session, *other;
     struct text text, wanted;
-    struct world w;
+    struct opened w;
     if (!open_world(&w, NULL, 2, 128, 128))
         return;
     write_by_hand(&w, &wanted, false);
@@ -265,7 +236,7 @@ START_TEST(drafts_need_no_room)
     kt_sampler_destroy(sampler);
     kt_session_close(session);
     kt_session_close(other);
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 
@@ -275,7 +246,7 @@ START_TEST(names_what_is_wrong)
     struct kt_speculator *speculator;
     struct kt_session *session;
     struct text text;
-    struct world w;
+    struct opened w;
     if (!open_world(&w, NULL, 1, N_PROMPT + 4, 512))
         return;
     struct kt_sampler *sampler = make_sampler(false);
@@ -299,7 +270,7 @@ START_TEST(names_what_is_wrong)
     kt_speculator_destroy(NULL);
     kt_sampler_destroy(sampler);
     kt_session_close(session);
-    close_world(&w);
+    opened_close(&w);
 }
 END_TEST
 
