@@ -117,7 +117,7 @@ static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_
     if (checkpoint->n_moe == 0)
         return kt_fail(error, KT_E_NOT_FOUND, "%s: holds no layer with experts: %s", checkpoint->label,
                        checkpoint->format->no_experts);
-    for (uint64_t i = 0; i < checkpoint->n_moe; i++)
+    for (uint64_t i = 0; i < checkpoint->n_moe + checkpoint->n_beyond; i++)
         if (checkpoint->moe[i].info.layer == layer) {
             *moe = &checkpoint->moe[i];
             return KT_OK;

@@ -30,7 +30,7 @@ static enum kt_status check_params(const char *path, const struct kt_checkpoint_
 
 static void destroy(struct kt_checkpoint *checkpoint)
 {
-    for (uint64_t i = 0; i < checkpoint->n_moe; i++) {
+    for (uint64_t i = 0; i < checkpoint->n_moe + checkpoint->n_beyond; i++) {
         if (checkpoint->release)
             checkpoint->release(&checkpoint->moe[i]);
         for (int p = KT_GATE; p <= KT_DOWN; p++)

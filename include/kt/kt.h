@@ -287,6 +287,8 @@ struct kt_moe_info {
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
                                        uint64_t *layer, struct kt_error *error);
+/** Layers behind the model's last one, which predict further tokens, are no n_moe_layers of a safetensors
+ * checkpoint, but found here and loaded by their number: mtp.layers.0 is the first one behind. */
 enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
                                  struct kt_moe_info *info, struct kt_error *error);
 /** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. In a store,

@@ -18,7 +18,7 @@
 enum { MOST_DIGITS = 9 };
 
 static const char *const prefixes[] = {"model.layers.", "language_model.model.layers.",
-                                       "model.language_model.layers.", "layers."};
+                                       "model.language_model.layers.", "layers.", "mtp.layers."};
 
 static const struct family {
     const char *experts;
@@ -133,6 +133,7 @@ bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed)
         if (!skip(&at, prefixes[p]) || !skip_number(&at, &parsed->layer))
             continue;
         parsed->prefix = p;
+        parsed->predicts = p == COUNT(prefixes) - 1;
         for (unsigned f = 0; f < COUNT(families); f++) {
             parsed->family = f;
             if (parse_rest(at, &families[f], parsed))

@@ -39,6 +39,7 @@ enum kt_coding {
 /* What the name of a tensor of experts says. */
 struct kt_expert_name {
     uint64_t layer;
+    bool predicts;   /* `layer` counts blocks behind the last layer, which predict further tokens (MTP) */
     uint64_t expert; /* 0 in a fused tensor */
     bool fused;      /* it holds all experts of the layer */
     unsigned prefix, family;

@@ -22,6 +22,7 @@
 
 struct entry {
     struct kt_expert_name name;
+    uint64_t layer; /* those that predict behind the others */
     struct kt_tensor *tensor;
 };
 
@@ -51,7 +52,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
 static int compare_entries(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
-    int order = compare_numbers(a->name.layer, b->name.layer);
+    int order = compare_numbers(a->layer, b->layer);
     if (order == 0)
         order = compare_numbers(a->name.expert, b->name.expert);
     if (order == 0)
@@ -61,10 +62,22 @@ static int compare_entries(const void *left, const void *right)
     return order ? order : strcmp(a->tensor->info.name, b->tensor->info.name);
 }
 
-/* Layers beyond those of the model predict further tokens (MTP); engines run these themselves, if at all. */
-static bool is_beyond(const struct kt_model_config *config, const struct kt_expert_name *name)
+/* Layers beyond those of the model predict further tokens (MTP). They are not counted, but found by their
+ * number. */
+static bool is_beyond(const struct kt_model_config *config, const struct entry *entry)
 {
-    return config->layers.key && name->layer >= config->layers.value;
+    return config->layers.key && entry->layer >= config->layers.value;
+}
+
+/* False: it belongs to no expert, or behind layers whose number is not known. */
+static bool make_entry(const struct kt_model_config *config, struct kt_tensor *tensor, struct entry *entry)
+{
+    if (!kt_expert_name_parse(tensor->info.name, &entry->name) ||
+        (entry->name.predicts && !config->layers.key))
+        return false;
+    entry->tensor = tensor;
+    entry->layer = entry->name.layer + (entry->name.predicts ? config->layers.value : 0);
+    return true;
 }
 
 static enum kt_status collect(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
@@ -76,7 +89,7 @@ static enum kt_status collect(const struct kt_checkpoint *checkpoint, const stru
     *entries = NULL;
     *n = 0;
     for (uint64_t i = 0; i < tensors->n; i++)
-        count += kt_expert_name_parse(tensors->tensor[i].info.name, &entry.name);
+        count += make_entry(config, &tensors->tensor[i], &entry);
     if (count == 0)
         return KT_OK;
     *entries = malloc((size_t)count * sizeof entry);
@@ -84,15 +97,13 @@ static enum kt_status collect(const struct kt_checkpoint *checkpoint, const stru
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " expert tensors",
                        checkpoint->label, count);
     for (uint64_t i = 0; i < tensors->n; i++) {
-        entry.tensor = &tensors->tensor[i];
-        if (!kt_expert_name_parse(entry.tensor->info.name, &entry.name))
+        if (!make_entry(config, &tensors->tensor[i], &entry))
             continue;
-        if (is_beyond(config, &entry.name))
-            beyond = entry.name.layer > beyond ? entry.name.layer : beyond;
-        else
-            (*entries)[(*n)++] = entry;
+        if (is_beyond(config, &entry))
+            beyond = entry.layer > beyond ? entry.layer : beyond;
+        (*entries)[(*n)++] = entry;
     }
-    if (*n < count)
+    if (beyond > 0)
         kt_log_write(&checkpoint->log, KT_LOG_INFO,
                      "%s: experts of layers up to %" PRIu64 " are left out: the model has %" PRIu64
                      " layers, and those beyond predict further tokens",
@@ -348,30 +359,69 @@ static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct 
     return status == KT_OK ? check_config(layer, map, info, error) : status;
 }
 
+/* The tensors of the layer that begins at entry `i`; returns where the next one begins. */
+static uint64_t find_end(const struct entry *entries, uint64_t n, uint64_t i)
+{
+    uint64_t end = i;
+    while (end < n && entries[end].layer == entries[i].layer)
+        end++;
+    return end;
+}
+
+static enum kt_status map_one(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                              const struct entry *entries, uint64_t n, struct kt_moe *moe,
+                              struct kt_error *error)
+{
+    struct layer layer = {.checkpoint = checkpoint,
+                          .config = config,
+                          .entry = entries,
+                          .n = n,
+                          .number = entries[0].layer};
+    enum kt_status status = check_formats(checkpoint, entries, n, error);
+    return status == KT_OK ? map_layer(&layer, moe, error) : status;
+}
+
+/* Those of entries [i, n). One that cannot be read is missing to those who ask for it, and to nobody else. */
+static void map_beyond(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                       const struct entry *entries, uint64_t i, uint64_t n)
+{
+    for (uint64_t end; i < n; i = end) {
+        struct kt_moe *moe = &checkpoint->moe[checkpoint->n_moe + checkpoint->n_beyond];
+        struct kt_error error;
+        end = find_end(entries, n, i);
+        if (map_one(checkpoint, config, entries + i, end - i, moe, &error) == KT_OK) {
+            checkpoint->n_beyond++;
+            continue;
+        }
+        kt_log_write(&checkpoint->log, KT_LOG_INFO, "%s", error.message);
+        free(moe->map);
+        *moe = (struct kt_moe){.map = NULL};
+    }
+}
+
 static enum kt_status map_layers(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                                  const struct entry *entries, uint64_t n, struct kt_error *error)
 {
-    uint64_t layers = 0;
-    enum kt_status status = check_formats(checkpoint, entries, n, error);
-    for (uint64_t i = 0; i < n; i++)
-        layers += i == 0 || entries[i].name.layer != entries[i - 1].name.layer;
+    uint64_t layers = 0, i = 0, n_own = 0;
+    while (n_own < n && !is_beyond(config, &entries[n_own]))
+        n_own++;
+    enum kt_status status = check_formats(checkpoint, entries, n_own, error);
+    for (uint64_t at = 0; at < n; at = find_end(entries, n, at))
+        layers++;
     if (status != KT_OK || layers == 0)
         return status;
     checkpoint->moe = calloc((size_t)layers, sizeof *checkpoint->moe);
     if (!checkpoint->moe)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " layers",
                        checkpoint->label, layers);
-    for (uint64_t i = 0, end; i < n && status == KT_OK; i = end) {
-        struct layer layer = {.checkpoint = checkpoint,
-                              .config = config,
-                              .entry = &entries[i],
-                              .number = entries[i].name.layer};
-        for (end = i; end < n && entries[end].name.layer == layer.number; end++)
-            layer.n++;
+    for (uint64_t end; i < n_own && status == KT_OK; i = end) {
         struct kt_moe *moe = &checkpoint->moe[checkpoint->n_moe++];
-        status = map_layer(&layer, moe, error);
+        end = find_end(entries, n_own, i);
+        status = map_one(checkpoint, config, entries + i, end - i, moe, error);
         checkpoint->expert_size += moe->info.size;
     }
+    if (status == KT_OK)
+        map_beyond(checkpoint, config, entries, n_own, n);
     return status;
 }
 

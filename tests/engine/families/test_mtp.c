@@ -98,7 +98,7 @@ static void expect_draft(const struct world *w, struct kt_session *session, int 
 START_TEST(drafts_are_those_recorded)
 {
     struct world w;
-    for (int is_gguf = _i < 2; is_gguf < 2; is_gguf++) {
+    for (int is_gguf = 0; is_gguf < 2; is_gguf++) {
         if (!open_world(&w, families[_i], is_gguf, 1, is_gguf ? 7 : 0))
             return;
         struct kt_model_info info;

@@ -88,15 +88,13 @@ static bool has_tensor(const struct kt_settings *s, const char *name)
     return kt_checkpoint_find(s->checkpoint, name, &index, NULL) == KT_OK;
 }
 
-/* The block is computed where its experts can be found: those of Qwen's safetensors are under no layer. */
 static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
 {
     char joint[64];
     bool named = !s->is_gguf && c->family->names.json_mtp;
     (void)snprintf(joint, sizeof(joint), "%s%s%u.%seh_proj.weight", s->is_gguf ? "" : c->json_stem,
                    s->is_gguf ? "blk." : "layers.", c->n_layers, s->is_gguf ? "nextn." : "");
-    c->has_mtp = named ? has_tensor(s, "mtp.fc.weight") && c->n_experts == 0
-                       : c->n_skipped > 0 && has_tensor(s, joint);
+    c->has_mtp = named ? has_tensor(s, "mtp.fc.weight") : c->n_skipped > 0 && has_tensor(s, joint);
     c->layers[c->n_layers] =
         (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
                                  .dense = c->n_experts == 0};
