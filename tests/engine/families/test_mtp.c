@@ -16,7 +16,7 @@
 
 #define TOLERANCE 1e-4 /* as of test_families */
 
-static const char *const families[] = {"glm4moe", "deepseek-v3", "qwen35"};
+static const char *const families[] = {"glm4moe", "deepseek-v3", "qwen35", "qwen35moe"};
 #define N_FAMILIES (int)(sizeof(families) / sizeof(families[0]))
 
 struct world {
