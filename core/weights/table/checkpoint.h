@@ -104,7 +104,7 @@ struct kt_checkpoint {
     struct kt_tensors tensors;
     struct kt_moe *moe; /* ascending by layer */
     uint64_t n_moe;
-    uint64_t n_beyond; /* behind them in moe[]: layers that predict further tokens */
+    uint64_t n_beyond;         /* behind them in moe[]: layers that predict further tokens */
     struct kt_stored **linear; /* packed linears of a store, by name */
     uint64_t n_linears;
     kt_experts_fn experts;
