@@ -389,20 +389,32 @@ START_TEST(shapes_that_do_not_fit)
 }
 END_TEST
 
-/* Layers beyond the model's own are no layers of it, however they look. */
+/* Layers beyond the model's own are no layers of it, however they look. Those that can be read are found by
+ * their number. */
 START_TEST(layers_beyond_the_model)
 {
+    static const char *const projections[] = {"gate_proj", "up_proj", "down_proj"};
     struct kt_checkpoint_info info;
+    struct kt_moe_info moe;
     write_model();
+    for (int i = 0; i < 6; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "mtp.layers.2.mlp.experts.%d.%s.weight", i / 3, projections[i % 3]);
+        shard_add(&shard, name, "BF16", 2, i % 3 == 2 ? (uint64_t[]){40, 24} : (uint64_t[]){24, 40});
+    }
     shard_add(&shard, "model.layers.5.mlp.experts.7.gate_proj.qweight", "I32", 1, (uint64_t[]){2});
     shard_write(&shard, "model.safetensors");
     folder_text("config.json", "{\"num_hidden_layers\":4,\"num_experts_per_tok\":2}");
     struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
     kt_checkpoint_info(checkpoint, &info);
     ck_assert_uint_eq(info.n_moe_layers, 1);
-    ck_assert_uint_eq(info.n_tensors, 19);
+    ck_assert_uint_eq(info.n_tensors, 25);
+    ck_assert(kt_checkpoint_moe(checkpoint, 4, &moe, NULL) == KT_OK);
+    ck_assert(kt_checkpoint_moe(checkpoint, 6, &moe, NULL) == KT_OK);
+    ck_assert(moe.layer == 6 && moe.n_experts == 2 && moe.hidden_size == 40);
+    ck_assert(kt_checkpoint_moe(checkpoint, 5, &moe, NULL) == KT_E_NOT_FOUND);
     expect_layer(checkpoint, "model.layers.", &families[0], 2, "BF16");
-    ck_assert_msg(strstr(logged, "2 ") && strstr(logged, "up to 5 are left out: the model has 4"), "%s",
+    ck_assert_msg(strstr(logged, "2 ") && strstr(logged, "up to 6 are left out: the model has 4"), "%s",
                   logged);
     kt_checkpoint_close(checkpoint);
     folder_text("config.json", "{\"num_hidden_layers\":0}");
