@@ -534,7 +534,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 1 + (run.set[1] != NULL) && run.plugin->close; i++)
         run.plugin->close(instance[i]);
     if (levels == 0) {
-        printf("checkkernel: this CPU can run no level of %s that was asked for\n", run.plugin->name);
+        printf("SKIP: checkkernel: this CPU can run no level of %s that was asked for\n", run.plugin->name);
         return 77;
     }
     printf("checkkernel: %s: %u levels, %u cases, %u wrong, --seed %llu\n", run.plugin->name, levels,

@@ -233,6 +233,6 @@ finish()
 
 skip()
 {
-    echo "skipped: $*"
+    echo "SKIP: $*"
     exit 77
 }

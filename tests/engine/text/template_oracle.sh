@@ -4,7 +4,7 @@
 set -eu
 python=${PYTHON:-python3}
 if ! "$python" -c 'import jinja2, sys; sys.exit(jinja2.__version__ < "3.1")' 2>/dev/null; then
-    echo "SKIPPED: random templates need python3-jinja2, 3.1 or later"
+    echo "SKIP: random templates need python3-jinja2, 3.1 or later"
     exit 77
 fi
 set --
