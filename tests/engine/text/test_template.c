@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char no_variables[] = "{}";
 
@@ -105,7 +104,7 @@ START_TEST(templates_of_models)
     char path[4096], name[512];
     const char *data = getenv("KT_TEST_DATA_SHARED");
     if (!data || !*data) {
-        puts("SKIPPED templates_of_models: KT_TEST_DATA_SHARED names no folder with chat-templates");
+        puts("SKIP: templates of models: KT_TEST_DATA_SHARED names no folder with chat-templates");
         return;
     }
     (void)snprintf(path, sizeof path, "%s/chat-templates", data);
@@ -425,57 +424,6 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Names that share a hash would be looked up in quadratic time. */
-START_TEST(names_of_one_hash)
-{
-    static char source[1200 * 26 + 1];
-    struct kt_template *chat = NULL;
-    struct kt_error error = {.status = KT_OK};
-    size_t length = 0;
-    for (int i = 0; i < 1200; i++) {
-        memcpy(source + length, "{{", 2);
-        for (int k = 0; k < 11; k++)
-            memcpy(source + length + 2 + 2 * k, i >> k & 1 ? "Aa" : "BB", 2);
-        memcpy(source + length + 24, "}}", 2);
-        length += 26;
-    }
-    ck_assert_int_eq(kt_template_create(source, 1000 * 26, "t", &chat, &error), KT_OK);
-    kt_template_destroy(chat);
-    ck_assert_int_eq(kt_template_create(source, length, "t", &chat, &error), KT_E_RANGE);
-    ck_assert_ptr_nonnull(strstr(error.message, "more than 1000 names"));
-}
-END_TEST
-
-/* A conversation of 1 MB takes time as its length says. */
-START_TEST(long_conversation)
-{
-    static const char source[] =
-        "{% set ns = namespace(all='') %}{% for m in messages %}{% set ns.all = ns.all + '<|im_start|>' + m.role + '\\n' + "
-        "m.content|trim + '<|im_end|>\\n' %}{{ m|tojson }}{{ m.content.split('</think>')[-1].lstrip('\\n') }}{% endfor %}{{ ns.all }}";
-    json_t *messages = json_array();
-    char content[1025];
-    memset(content, 'a', 1024);
-    content[1024] = 0;
-    for (int i = 0; i < 1024; i++)
-        json_array_append_new(messages, json_pack("{s:s,s:s}", "role", i % 2 ? "user" : "assistant",
-                                                  "content", content));
-    json_t *all = json_pack("{s:o}", "messages", messages);
-    char *variables = json_dumps(all, 0);
-    struct kt_rendering *rendering;
-    struct kt_error error;
-    uint64_t length;
-    clock_t begin = clock();
-    ck_assert_msg(render(source, strlen(source), variables, NULL, &rendering, &error) == KT_OK, "%s",
-                  error.message);
-    ck_assert_double_lt((double)(clock() - begin) / CLOCKS_PER_SEC, 2);
-    (void)kt_rendering_text(rendering, &length);
-    ck_assert_uint_gt(length, 3 << 20);
-    kt_rendering_destroy(rendering);
-    free(variables);
-    json_decref(all);
-}
-END_TEST
-
 START_TEST(arguments)
 {
     static const char variables[] =
@@ -572,8 +520,6 @@ int main(void)
     tcase_add_test(tests, marks_of_blocks);
     tcase_add_test(tests, errors);
     tcase_add_test(tests, limits);
-    tcase_add_test(tests, names_of_one_hash);
-    tcase_add_test(tests, long_conversation);
     tcase_add_test(tests, arguments);
     tcase_add_test(tests, builtins);
     tcase_add_test(tests, info);

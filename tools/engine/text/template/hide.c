@@ -40,14 +40,14 @@ static void set_level(struct frame *frame, struct jinja_name *name)
 
 static void load(struct frame *frame, const struct jinja_text *text)
 {
-    struct jinja_name *name = jinja_find_name(frame->p, text);
+    struct jinja_name *name = jinja_find_name(text);
     if (name->level == 0)
         set_level(frame, name);
 }
 
 static void store(struct frame *frame, const struct jinja_text *text, bool is_given)
 {
-    struct jinja_name *name = jinja_find_name(frame->p, text);
+    struct jinja_name *name = jinja_find_name(text);
     if (name->level == frame->level)
         return;
     if (name->level == 0 && frame->branches == 0 && !is_given)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parser.c - tokens, names and nodes. */
+/* parser.c - tokens and nodes. */
 #include "tools/engine/text/template/parser.h"
 
 #include "tools/engine/text/template/template.h"
@@ -9,8 +9,7 @@
 
 enum {
     NESTING = 60, /* of brackets and statements: a level takes a dozen calls of C functions */
-    TREE = 200,
-    CHAIN = 1000 /* names of one hash: only a template that is made for it has so many */
+    TREE = 200
 };
 
 void jinja_parse_fail(struct jinja_parser *p, const char *expected)
@@ -54,44 +53,6 @@ void jinja_expect(struct jinja_parser *p, uint32_t type, const char *what)
 {
     if (!jinja_skip(p, type))
         jinja_parse_fail(p, what);
-}
-
-static struct jinja_name **find_chain(struct jinja_parser *p, const char *bytes, uint64_t length)
-{
-    uint32_t hash = 0;
-    for (uint64_t i = 0; i < length; i++)
-        hash = hash * 31 + (unsigned char)bytes[i];
-    return &p->names[(hash ^ hash >> 10) % JINJA_NAME_CHAINS];
-}
-
-struct jinja_name *jinja_find_name(struct jinja_parser *p, const struct jinja_text *text)
-{
-    struct jinja_name *name = *find_chain(p, text->bytes, text->length);
-    while (name->text != text)
-        name = name->next;
-    return name;
-}
-
-const struct jinja_text *jinja_take_name(struct jinja_parser *p)
-{
-    if (p->token->type != JINJA_TOKEN_NAME)
-        jinja_parse_fail(p, "a name");
-    const char *bytes = p->source + p->token->at;
-    uint32_t length = p->token->length;
-    struct jinja_name **chain = find_chain(p, bytes, length);
-    p->token++;
-    uint32_t n = 0;
-    for (struct jinja_name *name = *chain; name; name = name->next, n++)
-        if (name->text->length == length && memcmp(name->text->bytes, bytes, length) == 0)
-            return name->text;
-    if (n == CHAIN)
-        jinja_raise(p->j, KT_E_RANGE, "more than %d names of one hash", CHAIN);
-    struct jinja_name *name = jinja_new(p->j, sizeof *name);
-    name->text = jinja_text_of(p->j, bytes, length, false);
-    (void)jinja_chars(name->text);
-    name->next = *chain;
-    *chain = name;
-    return name->text;
 }
 
 struct jinja_node *jinja_node_new(struct jinja_parser *p, enum jinja_node_kind kind, uint32_t at)

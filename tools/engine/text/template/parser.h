@@ -6,13 +6,19 @@
 #include "tools/engine/text/template/lexer.h"
 #include "tools/engine/text/template/node.h"
 
-enum { JINJA_NAME_CHAINS = 1024 };
-
 /** A name of the template. */
 struct jinja_name {
+    struct jinja_text text; /* first, so that the name is found by its text */
     struct jinja_name *next;
-    const struct jinja_text *text;
+    uint32_t hash;
     uint32_t level; /* of the innermost open scope that names it, from 1; 0: none does (hide.c) */
+};
+
+/** By hash; a power of two of chains. */
+struct jinja_names {
+    struct jinja_name **chains;
+    uint32_t n_chains;
+    uint32_t n;
 };
 
 struct jinja_parser {
@@ -24,7 +30,7 @@ struct jinja_parser {
     uint32_t loops;
     bool sees_varargs; /* in the macro */
     bool sees_kwargs;
-    struct jinja_name *names[JINJA_NAME_CHAINS];
+    struct jinja_names names;
 };
 
 _Noreturn void jinja_parse_fail(struct jinja_parser *p, const char *expected);
@@ -35,7 +41,7 @@ bool jinja_skip_name(struct jinja_parser *p, const char *name);
 bool jinja_skip(struct jinja_parser *p, uint32_t type);
 void jinja_expect(struct jinja_parser *p, uint32_t type, const char *what);
 /** Of the text of a name that was taken. */
-struct jinja_name *jinja_find_name(struct jinja_parser *p, const struct jinja_text *text);
+struct jinja_name *jinja_find_name(const struct jinja_text *text);
 /** The current token, a name, as the one text that all names of its kind share. */
 const struct jinja_text *jinja_take_name(struct jinja_parser *p);
 
