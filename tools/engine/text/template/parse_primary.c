@@ -241,7 +241,9 @@ static const struct jinja_node *parse_index(struct jinja_parser *p, const struct
 {
     const struct jinja_node *parts[3] = {NULL};
     int n = 0;
-    if (p->token->type != ':')
+    if (p->token->type == ']') /* an empty tuple */
+        parts[0] = jinja_node_done(p, jinja_node_new(p, JINJA_NODE_TUPLE, at));
+    else if (p->token->type != ':')
         parts[0] = jinja_parse_expression(p, true);
     bool slice = p->token->type == ':';
     while (n < 2 && jinja_skip(p, ':')) {
