@@ -6,6 +6,7 @@
 #include "tools/engine/text/tokenizer/pre.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +25,38 @@ struct gguf {
 
 /* ---- values ---- */
 
+/* The library says which key is wrong, but not of which file. */
+static enum kt_status in_file(const struct gguf *g, enum kt_status status)
+{
+    return status == KT_OK ? KT_OK : kt_engine_fail_prefix(g->error, status, "%s", g->tokenizer->source);
+}
+
+static enum kt_status next_text(const struct gguf *g, const struct kt_value *value, uint64_t *at,
+                                const char **text, uint64_t *length)
+{
+    return in_file(g, kt_value_text(value, at, text, length, g->error));
+}
+
 static enum kt_status find_array(const struct gguf *g, const char *key, struct kt_value *value)
 {
     enum kt_status status = kt_checkpoint_value_find(g->checkpoint, key, value, g->error);
+    if (status == KT_E_NOT_FOUND)
+        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: it has no %s", g->tokenizer->source, key);
     if (status == KT_OK && !value->is_array)
         return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is no array", g->tokenizer->source, key);
-    return status;
+    return in_file(g, status);
 }
 
 /* A value that need not be there: *found says whether it is. */
-static enum kt_status find_optional(const struct gguf *g, const char *key, struct kt_value *value,
-                                    bool *found)
+static enum kt_status find_optional(const struct gguf *g, const char *key, bool is_array,
+                                    struct kt_value *value, bool *found)
 {
     enum kt_status status = kt_checkpoint_value_find(g->checkpoint, key, value, g->error);
     *found = status == KT_OK;
-    return status == KT_E_NOT_FOUND ? KT_OK : status;
+    if (status == KT_OK && value->is_array != is_array)
+        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is %s array", g->tokenizer->source, key,
+                              is_array ? "no" : "an");
+    return status == KT_E_NOT_FOUND ? KT_OK : in_file(g, status);
 }
 
 /* A text, copied; leaves `text` as it is if there is no such key. */
@@ -48,10 +66,10 @@ static enum kt_status read_word(const struct gguf *g, const char *key, char *tex
     const char *word;
     uint64_t at = 0, length;
     bool found;
-    enum kt_status status = find_optional(g, key, &value, &found);
+    enum kt_status status = find_optional(g, key, false, &value, &found);
     if (status != KT_OK || !found)
         return status;
-    status = kt_value_text(&value, &at, &word, &length, g->error);
+    status = next_text(g, &value, &at, &word, &length);
     if (status == KT_OK)
         snprintf(text, size, "%.*s", (int)(length < size ? length : size), word);
     return status;
@@ -62,9 +80,9 @@ static enum kt_status read_id(const struct gguf *g, const char *key, int32_t *id
     struct kt_value value;
     uint64_t number;
     bool found;
-    enum kt_status status = find_optional(g, key, &value, &found);
+    enum kt_status status = find_optional(g, key, false, &value, &found);
     if (status == KT_OK && found)
-        status = kt_value_uint(&value, 0, &number, g->error);
+        status = in_file(g, kt_value_uint(&value, 0, &number, g->error));
     if (status != KT_OK || !found)
         return status;
     if (number >= g->tokenizer->vocab.n && number != UINT32_MAX) /* -1 as some files write it: none */
@@ -79,10 +97,10 @@ static enum kt_status read_truth(const struct gguf *g, const char *key, bool *tr
     struct kt_value value;
     int value_truth;
     bool found;
-    enum kt_status status = find_optional(g, key, &value, &found);
+    enum kt_status status = find_optional(g, key, false, &value, &found);
     if (status != KT_OK || !found)
         return status;
-    status = kt_value_bool(&value, 0, &value_truth, g->error);
+    status = in_file(g, kt_value_bool(&value, 0, &value_truth, g->error));
     if (status == KT_OK)
         *truth = value_truth != 0;
     return status;
@@ -99,7 +117,7 @@ static enum kt_status add_found(const struct gguf *g, const char *text, uint64_t
                                    .is_control = type != KT_TOKEN_USER};
     if (length == 0)
         return KT_OK;
-    return kt_added_add(&g->tokenizer->added, &token, g->error);
+    return in_file(g, kt_added_add(&g->tokenizer->added, &token, g->error));
 }
 
 static enum kt_status set_token(const struct gguf *g, uint64_t id, const char *text, uint64_t length,
@@ -120,7 +138,7 @@ static enum kt_status set_token(const struct gguf *g, uint64_t id, const char *t
 
 static enum kt_status read_types(const struct gguf *g, uint64_t n, struct kt_value *types, bool *has_types)
 {
-    enum kt_status status = find_optional(g, KEY("token_type"), types, has_types);
+    enum kt_status status = find_optional(g, KEY("token_type"), true, types, has_types);
     if (status != KT_OK)
         return status;
     if (*has_types && types->count != n)
@@ -141,9 +159,9 @@ static enum kt_status read_tokens(const struct gguf *g)
     for (uint64_t id = 0; status == KT_OK && id < tokens.count; id++) {
         const char *text;
         uint64_t length, type = KT_TOKEN_NORMAL;
-        status = kt_value_text(&tokens, &at, &text, &length, g->error);
+        status = next_text(g, &tokens, &at, &text, &length);
         if (status == KT_OK && has_types)
-            status = kt_value_uint(&types, id, &type, g->error);
+            status = in_file(g, kt_value_uint(&types, id, &type, g->error));
         if (status == KT_OK && (type == 0 || type > KT_TOKEN_BYTE))
             type = KT_TOKEN_NORMAL;
         if (status == KT_OK)
@@ -198,7 +216,7 @@ static enum kt_status read_merges(const struct gguf *g)
     for (uint32_t i = 0; status == KT_OK && i < merges.count; i++) {
         const char *text;
         uint64_t length;
-        status = kt_value_text(&merges, &at, &text, &length, g->error);
+        status = next_text(g, &merges, &at, &text, &length);
         if (status == KT_OK)
             status = add_merge(g, i, text, length);
     }
@@ -240,8 +258,11 @@ static enum kt_status read_scores(const struct gguf *g)
     if (status == KT_OK && !(t->scores = calloc(t->vocab.n + 1, sizeof(*t->scores))))
         return kt_engine_fail(g->error, KT_E_NOMEM, "no memory for scores");
     for (uint64_t i = 0; status == KT_OK && i < scores.count; i++) {
-        double score;
-        status = kt_value_real(&scores, i, &score, g->error);
+        double score = 0;
+        status = in_file(g, kt_value_real(&scores, i, &score, g->error));
+        if (status == KT_OK && isnan(score)) /* which comes neither before nor after another */
+            status = kt_engine_fail(g->error, KT_E_FORMAT, "%s: " KEY("scores") "[%" PRIu64 "] is no number",
+                                    t->source, i);
         t->scores[i] = status == KT_OK ? (float)score : 0;
     }
     return status;
@@ -287,14 +308,14 @@ static enum kt_status read_chats(const struct gguf *g)
         struct kt_value value;
         const char *text;
         uint64_t at = 0, length;
-        status = kt_checkpoint_value(g->checkpoint, i, &value, g->error);
+        status = in_file(g, kt_checkpoint_value(g->checkpoint, i, &value, g->error));
         if (status != KT_OK || strncmp(value.key, prefix, sizeof(prefix) - 1) != 0 || value.is_array ||
             value.type != KT_VALUE_TEXT)
             continue;
         const char *name = value.key + sizeof(prefix) - 1;
         if (name[0] != '\0' && name[0] != '.')
             continue;
-        status = kt_value_text(&value, &at, &text, &length, g->error);
+        status = next_text(g, &value, &at, &text, &length);
         if (status == KT_OK)
             status = kt_tokenizer_add_chat(g->tokenizer, name[0] ? name + 1 : "default", text, length,
                                            g->tokenizer->source, g->error);
