@@ -4,6 +4,7 @@
 
 #include "tools/engine/text/template/shape.h"
 #include "tools/engine/text/template/unicode.h"
+#include "tools/engine/text/template/write.h"
 
 #define CASE(name, how)                                                            \
     static struct jinja_value run_##name(struct jinja *j, struct jinja_call *call) \
@@ -56,14 +57,19 @@ static struct jinja_value run_splitlines(struct jinja *j, struct jinja_call *cal
     return jinja_list(jinja_split_lines(j, call->self.text, jinja_truth(call->arguments[0])));
 }
 
+/* A text; where the method is of markup, anything, as a text with escapes, as markupsafe 3 has it. */
+static const struct jinja_text *added_text(struct jinja *j, const struct jinja_call *call,
+                                           struct jinja_value value, const char *absent)
+{
+    if (!call->self.text->markup || value.kind == JINJA_ABSENT)
+        return jinja_argument_text(j, value, absent);
+    return jinja_escape(j, jinja_str(j, value));
+}
+
 static struct jinja_value run_replace(struct jinja *j, struct jinja_call *call)
 {
     const struct jinja_text *old = jinja_argument_text(j, call->arguments[0], ""),
-                            *new = jinja_argument_text(j, call->arguments[1], "");
-    if (call->self.text->markup) {
-        old = jinja_escape(j, old);
-        new = jinja_escape(j, new);
-    }
+                            *new = added_text(j, call, call->arguments[1], "");
     return jinja_text(
         jinja_replace(j, call->self.text, old, new, jinja_argument_int(j, call->arguments[2], -1)));
 }
@@ -73,13 +79,12 @@ static struct jinja_value run_join(struct jinja *j, struct jinja_call *call)
     struct jinja_buffer *out = jinja_buffer_new(j);
     const struct jinja_list *list = jinja_iterate(j, call->arguments[0]);
     for (uint64_t i = 0; i < list->n; i++) {
-        if (list->items[i].kind != JINJA_TEXT)
+        if (list->items[i].kind != JINJA_TEXT && !call->self.text->markup)
             jinja_raise(j, KT_E_UNSUPPORTED, "sequence item %llu: expected str instance, %s found",
                         (unsigned long long)i, jinja_type(list->items[i]));
         if (i)
             jinja_add(j, out, call->self.text);
-        jinja_add(j, out,
-                  call->self.text->markup ? jinja_escape(j, list->items[i].text) : list->items[i].text);
+        jinja_add(j, out, added_text(j, call, list->items[i], ""));
     }
     return jinja_text(jinja_as_markup(j, jinja_buffer_text(j, out), call->self.text->markup));
 }
@@ -141,19 +146,19 @@ static struct jinja_value run_removesuffix(struct jinja *j, struct jinja_call *c
 static struct jinja_value run_center(struct jinja *j, struct jinja_call *call)
 {
     return jinja_text(jinja_pad(j, call->self.text, jinja_argument_int(j, call->arguments[0], 0),
-                                jinja_argument_text(j, call->arguments[1], " "), 0));
+                                added_text(j, call, call->arguments[1], " "), 0));
 }
 
 static struct jinja_value run_ljust(struct jinja *j, struct jinja_call *call)
 {
     return jinja_text(jinja_pad(j, call->self.text, jinja_argument_int(j, call->arguments[0], 0),
-                                jinja_argument_text(j, call->arguments[1], " "), 1));
+                                added_text(j, call, call->arguments[1], " "), 1));
 }
 
 static struct jinja_value run_rjust(struct jinja *j, struct jinja_call *call)
 {
     return jinja_text(jinja_pad(j, call->self.text, jinja_argument_int(j, call->arguments[0], 0),
-                                jinja_argument_text(j, call->arguments[1], " "), -1));
+                                added_text(j, call, call->arguments[1], " "), -1));
 }
 
 static struct jinja_value run_zfill(struct jinja *j, struct jinja_call *call)
