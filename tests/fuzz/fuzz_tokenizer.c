@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The input is a text, a zero byte, and a tokenizer.json, or a tiktoken file if it does not begin with '{'.
- * What can be opened encodes the text in parts of both kinds, and decodes it again. */
+/* The input is a text, a zero byte, and a tokenizer.json that begins with '{', a GGUF file or a tiktoken
+ * file. What can be opened encodes the text in parts of both kinds, and decodes it again. */
 #define _GNU_SOURCE
 #include <kt/text.h>
 #include <stdbool.h>
@@ -58,7 +58,7 @@ static void use(const struct kt_tokenizer *tokenizer, const char *text, size_t l
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct file json, tiktoken;
+    static struct file json, gguf, tiktoken;
     const uint8_t *zero = size > 0 ? memchr(data, 0, size) : NULL;
     struct kt_tokenizer *tokenizer;
     struct kt_error error = {KT_OK, ""};
@@ -66,9 +66,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return -1;
     const uint8_t *start = zero + 1;
     size_t length = size - (size_t)(start - data);
-    bool is_json = length > 0 && *start == '{';
-    write_file(is_json ? &json : &tiktoken, is_json ? ".json" : ".tiktoken", start, length);
-    if (kt_tokenizer_open(is_json ? json.link : tiktoken.link, &tokenizer, &error) != KT_OK)
+    struct file *file = &tiktoken;
+    if (length > 0 && *start == '{')
+        file = &json;
+    else if (length > 4 && memcmp(start, "GGUF", 4) == 0)
+        file = &gguf;
+    write_file(file, file == &json ? ".json" : file == &gguf ? ".gguf" : ".tiktoken", start, length);
+    if (kt_tokenizer_open(file->link, &tokenizer, &error) != KT_OK)
         return error.message[0] ? 0 : (abort(), 0);
     use(tokenizer, (const char *)data, (size_t)(zero - data));
     kt_tokenizer_destroy(tokenizer);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""seeds_tokenizer.py FOLDER - small tokenizer.json and tiktoken files behind a text and a zero byte."""
+"""seeds_tokenizer.py FOLDER - small tokenizer.json, tiktoken and GGUF files behind a text and a zero byte."""
 import base64
 import json
+import struct
 import sys
 
 VOCAB = {"a": 0, "b": 1, "ab": 2, "▁": 3, "▁a": 4, "<unk>": 5, "<0x41>": 6, "Ġ": 7, "Ġa": 8}
@@ -34,6 +35,39 @@ def main():
             n += 1
     ranks = [bytes([i]) for i in range(97, 123)] + [b"ab", b" a"]
     write(n, "abc", b"".join(base64.b64encode(b) + b" %d\n" % i for i, b in enumerate(ranks)))
+    for pre in ("gpt-2", "llama-bpe", "deepseek-v3", "tekken"):
+        n += 1
+        write(n, "ab <s> b\u00e9 1", gguf({"model": "gpt2", "pre": pre, "tokens": ["a", "b", "ab", "<s>", "Ġ", "Ġa", "Ã", "©"],
+                                         "token_type": [1, 1, 1, 3, 1, 1, 1, 4], "merges": ["a b", "Ġ a"], "bos_token_id": 3,
+                                         "eos_token_id": 3, "padding_token_id": 3, "add_bos_token": True}))
+    write(n + 1, "ab a\u00e9A", gguf({"model": "llama", "tokens": ["<unk>", "<s>", "<0x41>", "▁", "a", "▁a", "b"],
+                                      "token_type": [2, 3, 6, 1, 1, 1, 4], "scores": [0.0, -1.0, -2.0, -3.0, -4.0, -1.5, 0.5],
+                                      "add_space_prefix": True, "unknown_token_id": 0, "eot_token_id": 1}))
+
+
+def string(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def value(what, is_element=False):
+    """The type of a value and its bytes."""
+    if isinstance(what, list):
+        items = [value(item, True) for item in what]
+        return 9, struct.pack("<IQ", items[0][0], len(items)) + b"".join(item[1] for item in items)
+    if isinstance(what, bool):
+        return 7, struct.pack("<B", what)
+    if isinstance(what, str):
+        return 8, string(what)
+    return (6, struct.pack("<f", what)) if isinstance(what, float) else (5 if is_element else 4, struct.pack("<i", what))
+
+
+def gguf(keys):
+    keys = {"general.architecture": "qwen3", **{"tokenizer.ggml." + key: what for key, what in keys.items()}}
+    out = b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys))
+    for key, what in keys.items():
+        kind, data = value(what)
+        out += string(key) + struct.pack("<I", kind) + data
+    return out
 
 
 def write(n, text, file):
