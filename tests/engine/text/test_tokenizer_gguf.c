@@ -288,6 +288,31 @@ START_TEST(reads_what_is_odd)
 }
 END_TEST
 
+/* A token of any length, of one character; merges of as many. */
+START_TEST(takes_long_tokens)
+{
+    static char text[40001];
+    const char *const token[] = {text}, *const one[] = {"aa a"};
+    struct kt_error error;
+    const int lengths[] = {16383, 16384, 16385, 40000};
+    for (size_t i = 0; i < 8; i++) {
+        memset(text, 'a', sizeof text);
+        text[lengths[i / 2]] = '\0';
+        if (i % 2)
+            text[lengths[i / 2] / 2] = ' ';
+        file.size = 0;
+        put_header(&file, 3, 0, 5);
+        put_key_string(&file, "general.architecture", "qwen3");
+        put_base(&file, false, 0);
+        put_base(&file, false, 1);
+        put_texts(&file, KEY("tokens"), i % 2 ? one : token, 1);
+        put_texts(&file, KEY("merges"), token, i % 2);
+        enum kt_status status = try_file(file.data, file.size, &error);
+        ck_assert_msg(status == (i % 2 ? KT_E_FORMAT : KT_OK), "%zu: %s", i, error.message);
+    }
+}
+END_TEST
+
 /* Every key of every type, alone and as an array of several lengths, with numbers at the ends of what there
  * is. */
 START_TEST(survives_every_key_of_every_type)
@@ -341,6 +366,7 @@ int main(void)
     tcase_add_test(tests, reads_both_kinds);
     tcase_add_test(tests, names_what_is_wrong);
     tcase_add_test(tests, reads_what_is_odd);
+    tcase_add_test(tests, takes_long_tokens);
     tcase_add_loop_test(tests, survives_every_key_of_every_type, 0, 2 * N_KEYS);
     tcase_add_loop_test(tests, survives_every_damaged_byte, 0, 2);
     suite_add_tcase(suite, tests);
