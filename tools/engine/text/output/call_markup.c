@@ -5,7 +5,7 @@
 #include <string.h>
 
 static kt_parser_step in_name, between, in_key, before_value, in_value, in_next_key, behind_value,
-    behind_call;
+    behind_section, behind_call;
 
 void kt_parser_markup_section(struct kt_parser *parser, char byte)
 {
@@ -198,7 +198,7 @@ static void in_value(struct kt_parser *parser, char byte)
         parser->header.length = parser->gap.length = 0;
         kt_bytes_add(&parser->header, markup->value_ends[tag], strlen(markup->value_ends[tag]));
         parser->depth = tag < markup->n_value_ends ? 0 : 2;
-        parser->step = behind_value;
+        parser->step = tag > 0 && tag == markup->lost_ends ? behind_section : behind_value;
     } else if (tag == KT_TAG_NONE) {
         char first = kt_parser_first(parser);
         if (!markup->lines || !parser->at_start || first != '\n')
@@ -284,6 +284,20 @@ static void end_value(struct kt_parser *parser)
     }
 }
 
+/* What looked like the end of a value was a part of it. */
+static void go_on(struct kt_parser *parser)
+{
+    const struct kt_bytes *gap = &parser->gap, *end = &parser->header;
+    bool ends_line = gap->length && gap->data[gap->length - 1] == '\n'; /* which may begin a tag */
+    bool begins_line =
+        parser->family->markup->lines && parser->at_start && end->length && end->data[0] == '\n';
+    add_value(parser, end->data + begins_line, end->length - begins_line);
+    add_value(parser, gap->data, gap->length - ends_line);
+    kt_parser_unread(parser, "\n", ends_line);
+    parser->at_start = false;
+    parser->step = in_value;
+}
+
 /* A value ends where its end is followed by what may follow: a text about markup goes on. */
 static void behind_value(struct kt_parser *parser, char byte)
 {
@@ -295,13 +309,24 @@ static void behind_value(struct kt_parser *parser, char byte)
         end_value(parser);
         follow(parser, from + tag);
     } else if (tag == KT_TAG_NONE) {
-        const struct kt_bytes *gap = &parser->gap;
-        bool ends_line = gap->length && gap->data[gap->length - 1] == '\n'; /* which may begin a tag */
-        add_value(parser, parser->header.data, parser->header.length);
-        add_value(parser, gap->data, gap->length - ends_line);
-        kt_parser_unread(parser, "\n", ends_line);
-        parser->at_start = false;
-        parser->step = in_value;
+        go_on(parser);
+    }
+}
+
+/* The ends of a value and of its call were forgotten, if a call on a line of its own or the end of the output
+ * follows. */
+static void behind_section(struct kt_parser *parser, char byte)
+{
+    const char *next = parser->family->markup->next_section;
+    const char *const tags[] = {next, NULL};
+    int tag = kt_parser_expect(parser, tags, byte);
+    if (tag == 0 && parser->gap.length && parser->gap.data[0] == '\n') {
+        end_value(parser);
+        end_call(parser, true);
+        kt_parser_unread(parser, next, strlen(next));
+    } else if (tag == 0 || tag == KT_TAG_NONE) {
+        kt_parser_unread(parser, next, tag == 0 ? strlen(next) : 0);
+        go_on(parser);
     }
 }
 
@@ -352,7 +377,11 @@ static void behind_call(struct kt_parser *parser, char byte)
 
 void kt_parser_markup_cut(struct kt_parser *parser)
 {
-    if (parser->step == behind_value)
+    if (parser->step == behind_section) {
+        end_value(parser);
+        end_call(parser, true);
+        kt_parser_emit_text(parser, parser->part, parser->n_part);
+    } else if (parser->step == behind_value)
         end_value(parser);
     else if (parser->step == in_next_key && parser->streams)
         add_next_key(parser);

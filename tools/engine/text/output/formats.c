@@ -15,9 +15,12 @@ static const struct kt_markup function_markup = {
     .name_end = ">",
     .key = "<parameter=",
     .key_ends = {">"},
-    .value_ends = {"\n</parameter>", "</parameter>", "\n</function>", "</function>", "\n<parameter="},
+    .value_ends = {"\n</parameter>", "</parameter>", "\n</function>", "</function>",
+                   "\n<parameter=", "\n</tool_call>"},
     .n_value_ends = 2,
     .next_key = 4,
+    .lost_ends = 5,
+    .next_section = "<tool_call>\n<function=",
     .call_end = "</function>",
     .lines = true,
 };

@@ -299,7 +299,8 @@ static void flush(struct kt_parser *parser)
             kt_parser_put(parser, parser->part, parser->n_part);
         else
             kt_parser_markup_cut(parser);
-        kt_parser_end_call(parser, true);
+        if (parser->in_call)
+            kt_parser_end_call(parser, true);
     } else if (parser->is_candidate) {
         kt_parser_emit_text(parser, NULL, 0);
     } else if (parser->step == kt_parser_text && (parser->n_part || !parser->after_call)) {

@@ -39,10 +39,13 @@ struct kt_markup {
     const char *key_ends[3]; /**< [1] says that the value is a string, [2] that it is none */
     const char *value;       /**< between key and value */
     /** The first n_value_ends end a value, the others a call whose value has no end. */
-    const char *value_ends[6];
+    const char *value_ends[8];
     int n_value_ends;
-    int next_key; /**< of value_ends, begins the next key where a value's end was forgotten; 0: there is none
-                   */
+    int next_key;  /**< of value_ends, begins the next key where a value's end was forgotten; 0: there is none
+                    */
+    int lost_ends; /**< of value_ends, the section's end, where those of value and call were forgotten; 0:
+                      none */
+    const char *next_section; /**< and what stands behind it then, unless the output ends */
     const char *call_end;
     bool lines; /**< a value has a line of its own: a newline before it and one behind are not a part of it */
 };
