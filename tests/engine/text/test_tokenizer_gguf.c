@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/support/gguf_build.h"
 #include "tests/support/sandbox.h"
+#include "tools/engine/text/tokenizer/vocab.h"
 
 #include <check.h>
 #include <kt/text.h>
@@ -313,6 +314,28 @@ START_TEST(takes_long_tokens)
 }
 END_TEST
 
+/* Places of tokens are drawn anew for each vocabulary, so that no file can be made whose tokens share them.
+ */
+START_TEST(tokens_have_no_place_that_files_know)
+{
+    struct kt_vocab vocab[2] = {{.n = 0}, {.n = 0}};
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t id = 0; id < N_TOKENS; id++)
+            ck_assert(kt_vocab_set(&vocab[i], id, bpe_tokens[id], strlen(bpe_tokens[id]), bpe_tokens[id],
+                                   strlen(bpe_tokens[id]), KT_TOKEN_NORMAL));
+        ck_assert(kt_vocab_index(&vocab[i], 1000 * N_TOKENS));
+        for (uint32_t id = 0; id < N_TOKENS; id++)
+            kt_vocab_enter(&vocab[i], id);
+        for (uint32_t id = 0; id < N_TOKENS; id++)
+            ck_assert_int_eq(kt_vocab_find(&vocab[i], bpe_tokens[id], strlen(bpe_tokens[id])), (int)id);
+    }
+    ck_assert_int_ne(memcmp(vocab[0].slots, vocab[1].slots, (vocab[0].mask + 1) * sizeof(*vocab[0].slots)),
+                     0);
+    kt_vocab_free(&vocab[0]);
+    kt_vocab_free(&vocab[1]);
+}
+END_TEST
+
 /* Every key of every type, alone and as an array of several lengths, with numbers at the ends of what there
  * is. */
 START_TEST(survives_every_key_of_every_type)
@@ -367,6 +390,7 @@ int main(void)
     tcase_add_test(tests, names_what_is_wrong);
     tcase_add_test(tests, reads_what_is_odd);
     tcase_add_test(tests, takes_long_tokens);
+    tcase_add_test(tests, tokens_have_no_place_that_files_know);
     tcase_add_loop_test(tests, survives_every_key_of_every_type, 0, 2 * N_KEYS);
     tcase_add_loop_test(tests, survives_every_damaged_byte, 0, 2);
     suite_add_tcase(suite, tests);

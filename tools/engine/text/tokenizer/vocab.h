@@ -26,6 +26,7 @@ struct kt_vocab {
     size_t n, capacity;
     uint64_t *slots; /**< [mask + 1] id + 1 below, the upper half of the hash above; 0: empty */
     size_t mask;
+    uint64_t seed; /**< of the hashes */
 };
 
 /** Sets token `id`, with two texts that may be the same. False: no memory. */
