@@ -488,6 +488,46 @@ START_TEST(test_faults)
 }
 END_TEST
 
+/* A schema with an enum of n texts: "aaa" and so on, or texts that have `length` bytes in common. */
+static enum kt_status read_alike(unsigned n, size_t length, char *message, bool *takes_last)
+{
+    json_t *schema = json_object(), *list = json_array();
+    struct kt_grammar *grammar = NULL;
+    struct kt_error error = {KT_OK, ""};
+    char *text = calloc(length + n + 1, 1);
+    memset(text, 'a', length);
+    for (unsigned i = 0; i < n; i++) {
+        text[length + i] = 'a';
+        json_array_append_new(list, json_string(text));
+    }
+    json_object_set_new(schema, "enum", list);
+    char *dumped = json_dumps(schema, 0);
+    enum kt_status status = kt_grammar_json(dumped, strlen(dumped), NULL, &grammar, &error);
+    char *last = json_dumps(json_array_get(list, n - 1), JSON_ENCODE_ANY);
+    *takes_last = status == KT_OK && takes(grammar, last);
+    strcpy(message, error.message);
+    kt_grammar_destroy(grammar);
+    json_decref(schema);
+    free(last);
+    free(dumped);
+    free(text);
+    return status;
+}
+
+/* Texts that begin alike take no stack for each byte. */
+START_TEST(test_alike)
+{
+    char message[sizeof(((struct kt_error *)0)->message)];
+    bool takes_last;
+    ck_assert_int_eq(read_alike(3, 100000, message, &takes_last), KT_OK);
+    ck_assert(takes_last);
+    ck_assert_int_eq(read_alike(200, 0, message, &takes_last), KT_OK);
+    ck_assert(takes_last);
+    ck_assert_int_eq(read_alike(3000, 0, message, &takes_last), KT_E_RANGE);
+    ck_assert_ptr_nonnull(strstr(message, "begin alike"));
+}
+END_TEST
+
 START_TEST(test_arguments)
 {
     struct kt_grammar_params params = KT_GRAMMAR_PARAMS_INIT;
@@ -520,6 +560,7 @@ int main(void)
     tcase_add_test(group, test_long);
     tcase_add_test(group, test_deep);
     tcase_add_test(group, test_faults);
+    tcase_add_test(group, test_alike);
     tcase_add_test(group, test_arguments);
     suite_add_tcase(suite, group);
     SRunner *runner = srunner_create(suite);

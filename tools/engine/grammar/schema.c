@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How often an enum's texts may begin alike inside each other ("a", "ab", "abc"): each time takes stack. */
+#define MOST_ALIKE 250
+
 static json_t *get(const json_t *schema, const char *name)
 {
     return json_object_get(schema, name);
@@ -101,32 +104,50 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* What an enum's texts are made into operations with. */
+struct choice {
+    struct kt_form_reader *reader;
+    const struct kt_place *place;
+    uint32_t next;
+};
+
 /* One of n sorted texts from their byte `at` on: a choice by one byte each time, so however many there are,
  * the machine is in one place. */
-static uint32_t choose_text(struct kt_program *p, char *const *texts, size_t n, size_t at, uint32_t next)
+static uint32_t choose_text(const struct choice *c, char *const *texts, size_t n, size_t at, unsigned depth)
 {
-    struct kt_range ranges[256];
+    struct kt_program *p = c->reader->program;
+    const char *begin = texts[0] + at;
     size_t n_ranges = 0, i = 0;
     uint32_t end = 0;
     if (n == 1)
-        return kt_op_text(p, texts[0] + at, strlen(texts[0] + at), 0, next);
+        return kt_op_text(p, begin, strlen(begin), 0, c->next);
+    if (depth == MOST_ALIKE)
+        kt_form_fail(c->reader, KT_E_RANGE, c->place,
+                     "the values of enum begin alike in more than %d ways inside each other", MOST_ALIKE);
+    struct kt_range *ranges = calloc(n < 256 ? n : 256, sizeof(*ranges));
+    if (!ranges)
+        kt_form_no_memory(c->reader);
+    while (texts[0][at] && texts[0][at] == texts[n - 1][at])
+        at++;
     for (; i < n && !texts[i][at]; i++)
-        end = next;
-    while (i < n) {
+        end = c->next;
+    while (i < n && c->reader->status == KT_OK) {
         size_t first = i;
         uint8_t byte = (uint8_t)texts[i][at];
         while (i < n && (uint8_t)texts[i][at] == byte)
             i++;
         ranges[n_ranges++] =
-            (struct kt_range){byte, byte, choose_text(p, texts + first, i - first, at + 1, next)};
+            (struct kt_range){byte, byte, choose_text(c, texts + first, i - first, at + 1, depth + 1)};
     }
     uint32_t op = n_ranges ? kt_op_switch(p, ranges, n_ranges, 0) : 0;
-    return kt_op_split(p, op, end);
+    free(ranges);
+    return kt_op_text(p, begin, (size_t)(texts[0] + at - begin), 0, kt_op_split(p, op, end));
 }
 
 uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
                       const struct kt_place *place, uint32_t next)
 {
+    const struct choice choice = {.reader = reader, .place = place, .next = next};
     json_t *values = get(schema, "enum"), *value;
     char **texts = calloc(json_array_size(values) + 1, sizeof(*texts));
     size_t i, n = 0;
@@ -154,7 +175,7 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
     }
     if (n > 0 && reader->status == KT_OK) {
         qsort(texts, n, sizeof(*texts), compare);
-        op = kt_op_split(reader->program, choose_text(reader->program, texts, n, 0, next), op);
+        op = kt_op_split(reader->program, choose_text(&choice, texts, n, 0, 0), op);
     }
     for (i = 0; i < n; i++)
         free(texts[i]);
