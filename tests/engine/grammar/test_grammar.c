@@ -488,6 +488,48 @@ START_TEST(test_faults)
 }
 END_TEST
 
+/* Tokens of the mask here. */
+static unsigned count_allowed(struct kt_constraint *constraint)
+{
+    const uint64_t *mask;
+    uint64_t n_words;
+    unsigned n = 0;
+    ck_assert_int_eq(kt_constraint_mask(constraint, &mask, &n_words, NULL), KT_OK);
+    for (uint64_t i = 0; i < n_words; i++)
+        n += (unsigned)__builtin_popcountll(mask[i]);
+    return n;
+}
+
+/* Masks of a grammar that is in hundreds of places at once are paid by the tokens before them: one after the
+ * other they get fewer, though never none; after tokens without a mask they are whole again. */
+START_TEST(test_costs)
+{
+    struct kt_grammar *grammar =
+        open_grammar("{\"type\": \"string\", \"pattern\": \"^[a-z ]*[aeiou ][a-z ]{900}$\"}",
+                     KT_REASONING_NONE);
+    struct kt_constraint *spender = begin(grammar), *saver;
+    static const char text[] = "aouaeioaueoiuaeoaiueoauieoaueioaueaoiueaouieaouea";
+    unsigned fewest = UINT32_MAX;
+    ck_assert_uint_eq(feed(spender, "\"", 1), 1);
+    for (unsigned i = 0; i < 15; i++)
+        ck_assert_uint_eq(feed(spender, text, sizeof(text) - 1), sizeof(text) - 1);
+    ck_assert_int_eq(kt_constraint_fork(spender, &saver, NULL), KT_OK);
+    unsigned whole = count_allowed(saver);
+    for (unsigned i = 0; i < 40; i++) {
+        unsigned n = count_allowed(spender);
+        fewest = n < fewest ? n : fewest;
+        ck_assert_uint_gt(n, 0);
+        ck_assert_uint_eq(feed(spender, text + i, 1), 1);
+        ck_assert_uint_eq(feed(saver, text + i, 1), 1);
+    }
+    ck_assert_uint_lt(fewest, whole / 2);
+    ck_assert_uint_ge(count_allowed(saver), whole);
+    kt_constraint_destroy(spender);
+    kt_constraint_destroy(saver);
+    kt_grammar_destroy(grammar);
+}
+END_TEST
+
 /* A schema with an enum of n texts: "aaa" and so on, or texts that have `length` bytes in common. */
 static enum kt_status read_alike(unsigned n, size_t length, char *message, bool *takes_last)
 {
@@ -560,6 +602,7 @@ int main(void)
     tcase_add_test(group, test_long);
     tcase_add_test(group, test_deep);
     tcase_add_test(group, test_faults);
+    tcase_add_test(group, test_costs);
     tcase_add_test(group, test_alike);
     tcase_add_test(group, test_arguments);
     suite_add_tcase(suite, group);

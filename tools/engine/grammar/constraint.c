@@ -12,9 +12,12 @@
 #define MOST_STATES 2048
 #define MOST_FRAMES 65536
 #define MOST_MASKS 64
-/* What a mask may cost, of kt_machine.cost: some 50 ms. Grammars with many alternatives at once get one that
- * lacks tokens, but none of one byte. */
-#define MOST_COST 1000000
+/* What an answer's masks may cost, of kt_machine.cost: so much at once (some 6 ms), and then what its tokens
+ * have earned. Grammars of strangers with many alternatives at once get masks that lack tokens, instead of
+ * holding up the answers beside them; tokens of one byte have something on top. */
+#define MOST_COST 500000
+#define COST_OF_TOKEN 50000
+#define COST_OF_BYTES 50000
 
 struct kt_constraint {
     struct kt_grammar *grammar;
@@ -23,7 +26,8 @@ struct kt_constraint {
     uint32_t state;
     bool has_ended;
     uint32_t n_masks;
-    uint32_t *path; /* [vocabulary->deepest + 1] states on the way through the tree */
+    uint64_t credit; /* what may be spent */
+    uint32_t *path;  /* [vocabulary->deepest + 1] states on the way through the tree */
 };
 
 void kt_grammar_destroy(struct kt_grammar *grammar)
@@ -46,6 +50,7 @@ static struct kt_constraint *make(struct kt_grammar *grammar, const struct kt_vo
         return NULL;
     c->grammar = grammar;
     c->vocabulary = vocabulary;
+    c->credit = MOST_COST;
     atomic_fetch_add(&grammar->references, 1);
     c->path = calloc((size_t)vocabulary->deepest + 1, sizeof(*c->path));
     if (kt_machine_init(&c->machine, &grammar->program) && c->path)
@@ -83,6 +88,7 @@ enum kt_status kt_constraint_fork(const struct kt_constraint *constraint, struct
     if (c) {
         c->state = kt_machine_carry(&constraint->machine, constraint->state, &c->machine);
         c->has_ended = constraint->has_ended;
+        c->credit = constraint->credit;
     }
     if (!c || c->machine.failed) {
         kt_constraint_destroy(c);
@@ -171,6 +177,7 @@ enum kt_status kt_constraint_accept(struct kt_constraint *c, int32_t id, struct 
         return kt_engine_fail(error, KT_E_RANGE, "token %d may not come here", id);
     c->has_ended |= ends;
     c->state = state;
+    c->credit = c->credit + COST_OF_TOKEN < MOST_COST ? c->credit + COST_OF_TOKEN : MOST_COST;
     return KT_OK;
 }
 
@@ -210,6 +217,15 @@ static void fill_plain(const struct kt_vocabulary *v, uint32_t most, uint64_t *m
         mask[id / 64] |= (uint64_t)((uint8_t)(v->n_characters[id] - 1) < most) << (id % 64);
 }
 
+/* kt_machine_step; without a call where the byte is known to lead, and nowhere once `most_cost` is spent. */
+static inline uint32_t step(struct kt_machine *m, uint32_t state, uint8_t byte, uint64_t most_cost)
+{
+    const int32_t *next = m->states[state].next;
+    if (next && next[byte] >= 0)
+        return (uint32_t)next[byte];
+    return m->cost < most_cost ? kt_machine_step(m, state, byte, false) : 0;
+}
+
 static void walk_tree(struct kt_constraint *c, const struct kt_trie *trie, uint64_t *mask, uint16_t deepest,
                       uint64_t most_cost)
 {
@@ -218,14 +234,17 @@ static void walk_tree(struct kt_constraint *c, const struct kt_trie *trie, uint6
     for (uint32_t i = 0; i < trie->n_nodes && !m->failed;) {
         const struct kt_trie_node *node = &trie->nodes[i];
         uint32_t state = 0;
-        if (node->depth <= deepest && m->cost < most_cost)
-            state = kt_machine_step(m, c->path[node->depth - 1], node->byte, false);
+        if (node->depth <= deepest)
+            state = step(m, c->path[node->depth - 1], node->byte, most_cost);
         if (state == 0) {
             i = node->end;
             continue;
         }
         c->path[node->depth] = state;
-        for (uint32_t k = 0; k < node->n; k++)
+        /* Nodes have one token or none, as if by chance: a branch would be foretold wrongly. */
+        uint32_t id = (uint32_t)trie->ids[node->first];
+        mask[id / 64] |= (uint64_t)(node->n > 0) << (id % 64);
+        for (uint32_t k = 1; k < node->n; k++)
             kt_mask_set(mask, trie->ids[node->first + k]);
         i++;
     }
@@ -241,20 +260,31 @@ static bool has_tags(const struct kt_constraint *c)
     return false;
 }
 
+static bool is_blank(const uint64_t *mask, uint64_t n_words)
+{
+    while (n_words > 0 && mask[n_words - 1] == 0)
+        n_words--;
+    return n_words == 0;
+}
+
 static void fill(struct kt_constraint *c, uint64_t *mask)
 {
     const struct kt_vocabulary *v = c->vocabulary;
-    uint64_t most = c->machine.cost + MOST_COST;
+    uint64_t before = c->machine.cost, most = before + c->credit;
     uint32_t plain = count_plain(c);
     if (plain > 0)
         fill_plain(v, plain, mask);
-    walk_tree(c, &v->all, mask, 1, UINT64_MAX); /* there is always a byte that goes on */
+    walk_tree(c, &v->all, mask, 1, most + COST_OF_BYTES);
+    if (is_blank(mask, kt_mask_words(v)))
+        walk_tree(c, &v->all, mask, 1, UINT64_MAX); /* there is always a byte that goes on */
     walk_tree(c, plain > 0 ? &v->rest : &v->all, mask, UINT16_MAX, most);
     for (uint32_t i = 0; i < v->n_tags && has_tags(c); i++)
         if (walk(c, v->tags[i]))
             kt_mask_set(mask, v->tags[i]);
     for (uint32_t i = 0; i < v->n_ends && may_end(c); i++)
         kt_mask_set(mask, v->ends[i]);
+    uint64_t spent = c->machine.cost - before;
+    c->credit -= spent < c->credit ? spent : c->credit;
 }
 
 enum kt_status kt_constraint_mask(struct kt_constraint *c, const uint64_t **mask, uint64_t *n_words,
