@@ -215,6 +215,23 @@ def test_memory():
         check(b" 413 " in server.raw(head, end=False)[:20], "5 MiB, which is above the default")
 
 
+def test_many_values():
+    """Bodies of 0.9 MB that take 60 MB each when they are parsed, at once."""
+    with Process(environment=FRUGAL) as server:
+        before = memory(server, "VmHWM")
+        body = b'{"prompt": "x", "unknown": [' + b"{}," * 300000 + b"0]}"
+        said = []
+        threads = [threading.Thread(target=lambda: said.append(server.request("POST", "/tokenize", body)[0]))
+                   for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal(said, [200] * 8, "bodies of many values")
+        grown = memory(server, "VmHWM") - before
+        check(grown < 300 << 20, "they must be parsed in turns: memory grew by", grown)
+
+
 def test_queue():
     with Process("--max-running", "1", "--max-queue", "1", "--timeout", "1", *SLOW) as server:
         # Some seconds, of which comments come each quarter.

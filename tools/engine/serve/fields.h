@@ -26,6 +26,8 @@ struct kt_field {
     double minimum, maximum;
 };
 
+/* Bytes that a body takes when it is parsed, about. */
+uint64_t kt_fields_size(const char *text, size_t length);
 /* Parses a request's body, which must be an object, not nest deeper than 100 and have at most 2^20 values. */
 json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *problem);
 /* Sets the members of `values` whose fields are there and not null. Unknown fields are ignored. */

@@ -21,19 +21,20 @@ struct kt_exchange {
     struct MHD_Connection *connection;
     const struct kt_route *route; /* NULL: refused before that was known */
     struct kt_buffer body;
-    bool is_large;    /* the body was longer than it may be */
-    bool is_counted;  /* as one of the requests that are being answered */
-    bool closes;      /* the connection ends with the reply */
-    bool hung_up;     /* the client went away while it waited */
-    size_t key;       /* which API key was given, from 1 on; 0: none is asked for */
-    int fd;           /* the socket */
-    double start;     /* seconds, as of kt_cli_now */
-    unsigned status;  /* of the reply */
-    char method[16];  /* for the log, printable */
-    char path[128];   /* likewise, without its query */
-    char rest[256];   /* what a route that ends in * stands for, as it was sent */
-    char address[72]; /* the client's; of IPv6 with its interface */
-    char about[160];  /* what the path's own function adds to the line in the log */
+    uint64_t json_size; /* what its JSON takes of the turns of server.h; 0: no turn */
+    bool is_large;      /* the body was longer than it may be */
+    bool is_counted;    /* as one of the requests that are being answered */
+    bool closes;        /* the connection ends with the reply */
+    bool hung_up;       /* the client went away while it waited */
+    size_t key;         /* which API key was given, from 1 on; 0: none is asked for */
+    int fd;             /* the socket */
+    double start;       /* seconds, as of kt_cli_now */
+    unsigned status;    /* of the reply */
+    char method[16];    /* for the log, printable */
+    char path[128];     /* likewise, without its query */
+    char rest[256];     /* what a route that ends in * stands for, as it was sent */
+    char address[72];   /* the client's; of IPv6 with its interface */
+    char about[160];    /* what the path's own function adds to the line in the log */
 };
 
 struct kt_route {

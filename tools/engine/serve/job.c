@@ -246,8 +246,8 @@ static bool reply_whole(struct kt_job *job)
 static bool run(struct kt_exchange *exchange, struct kt_ask *ask)
 {
     struct kt_problem problem;
-    kt_buffer_free(&exchange->body);
     kt_ask_shrink(ask);
+    kt_body_done(exchange);
     struct kt_job *job = make_job(exchange, ask, &problem);
     if (!job)
         return kt_reply_problem(exchange, &problem);
@@ -261,7 +261,7 @@ bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialec
 {
     struct kt_problem problem;
     struct kt_ask ask = {.body = NULL};
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    json_t *body = kt_body_parse(exchange, &problem);
     if (body && dialect->translate)
         body = dialect->translate(exchange->server, body, &problem);
     if (body && kt_ask_read(exchange->server, body, dialect, &ask, &problem) &&
@@ -269,5 +269,6 @@ bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialec
                           : kt_ask_read_prompts(exchange->server, &ask, &problem)))
         return run(exchange, &ask);
     kt_ask_free(&ask);
+    kt_body_done(exchange);
     return kt_reply_problem(exchange, &problem);
 }

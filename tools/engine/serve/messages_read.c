@@ -278,12 +278,13 @@ bool kt_answer_count_tokens(struct kt_exchange *exchange)
 {
     struct kt_problem problem;
     struct kt_ask ask = {.body = NULL};
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    json_t *body = kt_body_parse(exchange, &problem);
     body = body ? translate(body, false, &problem) : NULL;
     bool done = body && kt_ask_read(exchange->server, body, &kt_dialect_messages, &ask, &problem) &&
                 kt_ask_read_chat(exchange->server, &ask, &problem);
     json_int_t n = done ? (json_int_t)ask.prompts->n_ids : 0;
     kt_ask_free(&ask);
+    kt_body_done(exchange);
     return done ? kt_reply_json(exchange, 200, json_pack("{s:I}", "input_tokens", n))
                 : kt_reply_problem(exchange, &problem);
 }

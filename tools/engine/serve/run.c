@@ -127,7 +127,7 @@ static int find_model(struct kt_cli *cli, struct kt_run_args *args, int *n_rest)
 int kt_cmd_run(struct kt_cli *cli, int argc, char **argv)
 {
     struct kt_run_args args = kt_run_defaults;
-    struct kt_server server = {.metrics = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+    struct kt_server server = {.metrics = {.lock = PTHREAD_MUTEX_INITIALIZER}, .turns = KT_BODY_TURNS_INIT};
     sigset_t ends;
     int n_rest = count_rest(argc, argv);
     if (!kt_cli_parse(cli, &kt_run_command, argc, argv, &args))

@@ -4,6 +4,7 @@
 #define KT_ENGINE_SERVE_SERVER_H
 
 #include "tools/engine/command/command.h"
+#include "tools/engine/serve/body.h"
 #include "tools/engine/serve/guard.h"
 #include "tools/engine/serve/http.h"
 #include "tools/engine/serve/metrics.h"
@@ -44,6 +45,7 @@ struct kt_server {
     _Atomic int state; /* enum kt_server_state */
     _Atomic uint64_t loaded_bytes, all_bytes;
     struct kt_metrics metrics;
+    struct kt_body_turns turns;
     struct kt_http *http;
 };
 

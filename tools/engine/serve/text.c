@@ -84,10 +84,11 @@ bool kt_answer_tokenize(struct kt_exchange *exchange)
     struct kt_problem problem;
     int32_t *ids;
     uint64_t n_ids;
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    json_t *body = kt_body_parse(exchange, &problem);
     bool done = body && kt_fields_read(body, fields, &text, &problem) &&
                 encode(server, body, &text, &ids, &n_ids, &problem);
     json_decref(body);
+    kt_body_done(exchange);
     if (!done)
         return kt_reply_problem(exchange, &problem);
     json_t *reply = json_pack("{s:I, s:I, s:o}", "count", (json_int_t)n_ids, "max_model_len",
@@ -122,10 +123,11 @@ bool kt_answer_detokenize(struct kt_exchange *exchange)
     struct kt_problem problem;
     char *decoded;
     uint64_t length;
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    json_t *body = kt_body_parse(exchange, &problem);
     bool done = body && kt_fields_read(body, fields, &text, &problem) &&
                 decode(exchange->server, &text, &decoded, &length, &problem);
     json_decref(body);
+    kt_body_done(exchange);
     if (!done)
         return kt_reply_problem(exchange, &problem);
     /* llama-server's name for it, and vLLM's. */
@@ -141,9 +143,10 @@ bool kt_answer_apply_template(struct kt_exchange *exchange)
 {
     struct kt_chat_prompt prompt;
     struct kt_problem problem;
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    json_t *body = kt_body_parse(exchange, &problem);
     bool done = body && kt_chat_render(exchange->server, body, &prompt, &problem);
     json_decref(body);
+    kt_body_done(exchange);
     if (!done)
         return kt_reply_problem(exchange, &problem);
     json_t *reply = json_pack("{s:o}", "prompt", kt_json_text(prompt.text, prompt.length));
