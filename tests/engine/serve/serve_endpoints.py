@@ -384,6 +384,8 @@ def test_pipelined():
     for head in (b"", b": x\r\nContent-Length: 15\r\n"):
         reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n" + body + one, end=False)
         check(b" 400 " in reply[:20] and reply.count(b"HTTP/1.1 ") == 1, "a body without a length", reply)
+    reply = server.raw(b"GET /version%00x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", end=False)
+    check(b" 404 " in reply[:20], "a path with a zero byte", reply[:80])
     chunks = b"".join(b"1\r\n" + body[i:i + 1] + b"\r\n" for i in range(len(body))) + b"0\r\n\r\n"
     reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                        b"Transfer-Encoding: chunked\r\n\r\n" + chunks, end=False)

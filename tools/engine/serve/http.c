@@ -121,6 +121,7 @@ static void end_exchange(void *data, struct MHD_Connection *connection, void **s
     kt_connection_rest(find_connection(connection));
     if (exchange->is_counted)
         atomic_fetch_sub(&exchange->server->http->n_running, 1);
+    kt_body_done(exchange);
     kt_buffer_free(&exchange->body);
     free(exchange);
 }
@@ -507,6 +508,15 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
 
 /* ---- the daemon ---- */
 
+/* A path with a zero byte would end there for us, but not for a proxy: it stays as it was sent, and is no
+ * path. */
+static size_t unescape(void *data, struct MHD_Connection *connection, char *text)
+{
+    (void)data;
+    (void)connection;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
 static void log_library(void *data, const char *format, va_list arguments)
 {
     struct kt_server *server = data;
@@ -541,8 +551,9 @@ enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_para
                          (unsigned)(params->max_connections + SPARE_CONNECTIONS),
                          MHD_OPTION_CONNECTION_TIMEOUT, params->timeout, MHD_OPTION_THREAD_STACK_SIZE,
                          (size_t)STACK_SIZE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
-                         MHD_OPTION_NOTIFY_COMPLETED, end_exchange, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-                         notice_connection, own, MHD_OPTION_END);
+                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+                         end_exchange, NULL, MHD_OPTION_NOTIFY_CONNECTION, notice_connection, own,
+                         MHD_OPTION_END);
     if (own->daemon)
         return KT_OK;
     *http = NULL;
