@@ -301,6 +301,13 @@ def test_refused():
         equal(server.request("GET", path)[0], 404, path)
 
 
+def test_nesting():
+    inner = []
+    for _ in range(200):
+        inner = [inner]
+    server.error("/tokenize", {"prompt": "x", "unknown": inner}, 400, holds="nests deeper than 100")
+
+
 def test_length():
     body = {"prompt": "word " * 100, "temperature": 0, "max_tokens": 1000, "ignore_eos": True}
     status, reply = server.post(COMPLETIONS, body)
