@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/support/gguf_build.h"
 #include "tests/support/sandbox.h"
+#include "tools/engine/text/tokenizer/merges.h"
 #include "tools/engine/text/tokenizer/vocab.h"
 
 #include <check.h>
@@ -336,6 +337,23 @@ START_TEST(tokens_have_no_place_that_files_know)
 }
 END_TEST
 
+START_TEST(merges_have_no_place_that_files_know)
+{
+    struct kt_merges both[2];
+    for (int i = 0; i < 2; i++) {
+        ck_assert(kt_merges_create(&both[i], 1000));
+        for (int left = 0; left < 100; left++)
+            kt_merges_add(&both[i], left, left + 1, (uint32_t)left, 2 * left);
+        for (int left = 0; left < 100; left++)
+            ck_assert_int_eq(kt_merges_find(&both[i], left, left + 1)->id, 2 * left);
+        ck_assert_ptr_null(kt_merges_find(&both[i], 1, 1));
+    }
+    ck_assert_int_ne(memcmp(both[0].slots, both[1].slots, (both[0].mask + 1) * sizeof(*both[0].slots)), 0);
+    kt_merges_free(&both[0]);
+    kt_merges_free(&both[1]);
+}
+END_TEST
+
 /* Every key of every type, alone and as an array of several lengths, with numbers at the ends of what there
  * is. */
 START_TEST(survives_every_key_of_every_type)
@@ -391,6 +409,7 @@ int main(void)
     tcase_add_test(tests, reads_what_is_odd);
     tcase_add_test(tests, takes_long_tokens);
     tcase_add_test(tests, tokens_have_no_place_that_files_know);
+    tcase_add_test(tests, merges_have_no_place_that_files_know);
     tcase_add_loop_test(tests, survives_every_key_of_every_type, 0, 2 * N_KEYS);
     tcase_add_loop_test(tests, survives_every_damaged_byte, 0, 2);
     suite_add_tcase(suite, tests);

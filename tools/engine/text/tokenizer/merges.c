@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/text/tokenizer/merges.h"
+#include "tools/engine/text/tokenizer/vocab.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ bool kt_merges_create(struct kt_merges *merges, size_t n)
         return false;
     memset(merges->slots, 0xFF, size * sizeof(*merges->slots));
     merges->mask = size - 1;
+    merges->multiplier = kt_draw_seed() | 1;
     return true;
 }
 

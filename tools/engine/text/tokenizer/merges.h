@@ -20,6 +20,7 @@ struct kt_merge {
 struct kt_merges {
     struct kt_merge *slots; /**< [mask + 1] */
     size_t mask;
+    uint64_t multiplier; /**< of the hash: odd, and not known to files */
 };
 
 /** Room for n pairs. False: no memory. */
@@ -30,7 +31,7 @@ void kt_merges_free(struct kt_merges *merges);
 
 static inline size_t kt_merges_slot(const struct kt_merges *merges, uint64_t pair)
 {
-    return (size_t)(((pair ^ pair >> 29) * 0x9E3779B97F4A7C15U) >> 20) & merges->mask;
+    return (size_t)((pair ^ pair >> 29) * merges->multiplier >> 32) & merges->mask;
 }
 
 /** NULL: they stay two. */

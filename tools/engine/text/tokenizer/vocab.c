@@ -40,9 +40,7 @@ bool kt_vocab_set(struct kt_vocab *vocab, uint32_t id, const char *text, size_t 
     return true;
 }
 
-/* Differs from run to run: a file whose tokens share hashes would be read in quadratic time (150,000 of them,
- * 2 MB, in 5 s). */
-static uint64_t draw_seed(void)
+uint64_t kt_draw_seed(void)
 {
     static uint64_t none;
     uint64_t seed = 0;
@@ -54,7 +52,7 @@ static uint64_t draw_seed(void)
 bool kt_vocab_index(struct kt_vocab *vocab, size_t n)
 {
     size_t size = 16;
-    vocab->seed = draw_seed();
+    vocab->seed = kt_draw_seed();
     while (size < 2 * n)
         size *= 2;
     free(vocab->slots);
