@@ -33,11 +33,18 @@ def events_of(path, body):
 
 # ---- each API's way to say it, as blocks, a reason and the numbers of tokens ----
 
+def count_reasoning(blocks, n):
+    """Pieces of a script are tokens."""
+    said = [block for block in blocks if block[0] == "thinking"]
+    equal(n, {"I wonder.": 2, "Where?": 1}[said[0][1]] if said else 0, "tokens of reasoning", blocks)
+
+
 def of_message(message):
     names = {"text": "text", "thinking": "thinking"}
     blocks = [("call", b["name"], b["input"]) if b["type"] == "tool_use" else (b["type"], b[names[b["type"]]])
               for b in message["content"]]
     usage = message["usage"]
+    count_reasoning(blocks, usage["output_tokens_details"]["thinking_tokens"])
     return blocks, message["stop_reason"], (usage["input_tokens"] + usage["cache_read_input_tokens"],
                                             usage["output_tokens"])
 
@@ -88,6 +95,7 @@ def of_response(reply):
     usage = reply["usage"]
     equal(usage["total_tokens"], usage["input_tokens"] + usage["output_tokens"], "total_tokens")
     equal([item["status"] for item in reply["output"]][:-1], ["completed"] * (len(blocks) - 1), "status of items")
+    count_reasoning(blocks, usage["output_tokens_details"]["reasoning_tokens"])
     return blocks, reply["status"], (usage["input_tokens"], usage["output_tokens"])
 
 
@@ -127,6 +135,7 @@ def of_choice(reply):
     if message["content"]:
         blocks.append(("text", message["content"]))
     blocks += [("call", c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls", [])]
+    count_reasoning(blocks, usage["completion_tokens_details"]["reasoning_tokens"])
     return blocks, choice["finish_reason"], (usage["prompt_tokens"], usage["completion_tokens"])
 
 

@@ -119,7 +119,7 @@ static bool take_event(struct kt_job *job, struct kt_answer *answer, const struc
                              .call = event->call};
     switch (event->kind) {
     case KT_OUTPUT_REASONING:
-        answer->is_reasoning = true;
+        answer->is_reasoning = answer->has_reasoned = true;
         return emit(job, answer, KT_PIECE_REASONING, event->text, event->length);
     case KT_OUTPUT_REASONING_END:
         answer->is_reasoning = false;
@@ -174,12 +174,16 @@ bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct 
     if (answer->finish || job->ask.echoes_only)
         return true;
     answer->n_tokens++;
-    answer->n_reasoning += answer->is_reasoning;
     if (answer->logprobs && !kt_shape_logprob(job, answer, event))
         return lack_memory(job);
     if (kt_detokenizer_add(answer->detokenizer, &event->id, 1, &text, &length, &error) != KT_OK)
         return fail(job, &error);
-    return add_text(job, answer, text, length);
+    /* Text may be held back, so a token between two of reasoning is one, too; the tag that ends it is not. */
+    bool was_reasoning = answer->is_reasoning;
+    answer->has_reasoned = false;
+    bool done = add_text(job, answer, text, length);
+    answer->n_reasoning += answer->has_reasoned || (was_reasoning && answer->is_reasoning);
+    return done;
 }
 
 static bool flush(struct kt_job *job, struct kt_answer *answer)
