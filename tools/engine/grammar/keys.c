@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places of a product, and sets of expressions that lead to different values. */
+/* Places of a product, steps of machines to find them (a tenth of a second), and sets of expressions that
+ * lead to different values. */
 #define MOST_PLACES 4096
+#define MOST_COST 10000000
 #define MOST_SETS 32
 enum { ANY, NAMES, PATTERNS, MOST_PARTS = PATTERNS + KT_KEYS_MOST };
 
@@ -304,6 +306,15 @@ static uint32_t write_place(const struct writing *w, const uint32_t *states)
     return n > 0 ? kt_op_switch(w->keys->reader->program, ranges, n, 0) : 0;
 }
 
+static bool afford(struct kt_form_keys *keys)
+{
+    uint64_t cost = 0;
+    for (size_t i = 0; i < keys->n; i++)
+        cost += keys->parts[i].machine.cost;
+    return cost <= MOST_COST || kt_form_fail(keys->reader, KT_E_RANGE, &keys->place,
+                                             "the expressions together take more than %d steps", MOST_COST);
+}
+
 uint32_t kt_form_keys_write(struct kt_form_keys *keys, uint32_t (*value)(void *data, uint32_t bits),
                             void *data)
 {
@@ -321,7 +332,8 @@ uint32_t kt_form_keys_write(struct kt_form_keys *keys, uint32_t (*value)(void *d
     for (size_t i = 0; i < keys->n; i++)
         states[i] = keys->parts[i].start;
     first = find_place(keys, states);
-    for (size_t i = 0; i < keys->n_places && keys->reader->status == KT_OK && p->status == KT_OK; i++)
+    for (size_t i = 0;
+         i < keys->n_places && afford(keys) && keys->reader->status == KT_OK && p->status == KT_OK; i++)
         kt_op_place(p, keys->places[i].op, write_place(&w, keys->places[i].states));
     return first ? kt_op_byte(p, '"', 0, first) : 0;
 }
