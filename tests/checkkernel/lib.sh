@@ -28,9 +28,17 @@ emulated()
     fi
 }
 
-# Ends the script where a check fails.
+# Ends the script where a check fails. Results are recorded in the build, a file for each kind of run; where
+# KT_TEST_RECORDED names that folder of a build that has been checked, they are read instead.
 run()
 {
+    kind=$(echo "${plugin##*/}$emulated $*" | sed 's/--cases [0-9]*//' | tr -sc 'A-Za-z0-9_\n' -)
+    if [ -n "${KT_TEST_RECORDED:-}" ]; then
+        set -- --known "$KT_TEST_RECORDED/$kind" "$@"
+    else
+        mkdir -p "$KT_TEST_BUILD/tests/checkkernel/recorded"
+        set -- --record "$KT_TEST_BUILD/tests/checkkernel/recorded/$kind" "$@"
+    fi
     # shellcheck disable=SC2086 # an emulator comes with its arguments
     "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
         --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" $emulated "$@" || exit

@@ -2,10 +2,12 @@
 /*
  * main.c - checkkernel --plugin FILE|reference [--level L] [--skip 'L...'] [--type T] [--cases N]
  *          [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]]
+ *          [--record FILE] [--known FILE]
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
  * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
  * instructions were translated. --also: with this instead of --set the levels must give the same bits.
+ * --record: results that are right go to FILE, from which --known of another run takes them: recorded.h.
  * --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all right, 1: something is wrong, 2:
  * usage, 77: nothing to do.
  */
@@ -15,6 +17,7 @@
 #include "core/backend/reference.h"
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
+#include "tests/checkkernel/recorded.h"
 
 #include <dlfcn.h>
 #ifdef __SSE2__
@@ -38,7 +41,9 @@ struct run {
     unsigned cases;     /* per level and format */
     uint64_t seed;
     bool emulated;
-    unsigned done, failed;
+    FILE *record; /* NULL: nothing is recorded */
+    char *lines;  /* of --known, NULL: none */
+    unsigned done, failed, known;
 };
 
 /* ---- services for the plugin ---- */
@@ -175,12 +180,10 @@ static void run_checks(struct check *check)
     }
     check_act(check, KT_STAGE_DOWN);
     check_down(check);
-    if (check_linear(check)) {
-        check_nan_linear(check);
-    } else {
-        check_nan(check);
+    if (!recorded_suffices(check))
+        (check_linear(check) ? check_nan_linear : check_nan)(check);
+    if (!check_linear(check))
         check_same_linear(check);
-    }
 }
 
 struct answer {
@@ -307,6 +310,24 @@ static void make_large(struct kt_shape *shape, bool is_linear)
         shape->hidden_size *= 2;
 }
 
+/* Its results are looked up, or written down if they are right. */
+static void name_case(const struct kt_level *level, bool also, const struct wanted *wanted, char name[80])
+{
+    (void)snprintf(name, 80, "%s %d %s %u %d", level->name, also, kt_dtype_name(wanted->dtype), wanted->kind,
+                   wanted->linear);
+}
+
+static void count_case(struct run *run, const struct check *check, const char *name)
+{
+    run->done++;
+    run->failed += check->wrong;
+    run->known += check->known != NULL;
+    if (run->record && !check->wrong) {
+        struct recorded made = recorded_make(check);
+        recorded_add(run->record, name, &made);
+    }
+}
+
 /* One case on one level, `also`: with the instance of --also; false: the plugin does not take it. */
 static bool run_case(struct run *run, const struct kt_level *level, void *instance, bool also,
                      const struct wanted *wanted, struct first_level *first)
@@ -315,8 +336,9 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     uint64_t state = run->seed + 1000003u * wanted->dtype + 17u * kind;
     struct check check = {.level = level, .instance = instance, .host = &services};
     struct kt_error error = {KT_OK, ""};
-    char text[400];
+    char text[400], name[80];
     struct kt_shape *shape = &check.layout.shape;
+    struct recorded known;
     check.model = model_find(run->plugin->name);
     (wanted->linear ? make_linear_shape : make_shape)(wanted->dtype, kind, check.model, &state, shape);
     if (also && changes_nothing(&check))
@@ -326,6 +348,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     else
         check.n_rows = 1 + random_below(&state, kind % 3 ? 9 : 33);
     if (kind % 8 == 7) { /* more than what fits into L2, and K of many tiles: blocked in another way */
+        check.large = true;
         make_large(shape, wanted->linear);
         check.n_rows = 65 + random_below(&state, 32);
     }
@@ -337,6 +360,9 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     if (level->ops->layout(instance, &check.layout, &error))
         return false;
     check.random = state;
+    name_case(level, also, wanted, name);
+    if (run->lines && recorded_find(run->lines, name, &known))
+        check.known = &known;
     if (!source_create(shape, &check.random, &check.source))
         abort();
     if (level->ops->thread_enter)
@@ -348,8 +374,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
         compare_packed(&check, &first->packed[also]);
     if (!check.wrong)
         compare_products(&check, first->products);
-    run->done++;
-    run->failed += check.wrong;
+    count_case(run, &check, name);
     free_case(&check);
     if (level->ops->release_layout)
         level->ops->release_layout(instance, &check.layout);
@@ -408,7 +433,11 @@ static void drop_subnormal(void)
 #endif
 }
 
-static bool parse(int argc, char **argv, struct run *run, const char **file)
+struct files {
+    const char *plugin, *record, *known; /* NULL: not given */
+};
+
+static bool parse(int argc, char **argv, struct run *run, struct files *files)
 {
     static const struct option options[] = {
         {"plugin", required_argument, NULL, 'p'},
@@ -421,11 +450,17 @@ static bool parse(int argc, char **argv, struct run *run, const char **file)
         {"also", required_argument, NULL, 'a'},
         {"no-subnormal", no_argument, NULL, 'n'},
         {"skip", required_argument, NULL, 'k'},
+        {"record", required_argument, NULL, 'r'},
+        {"known", required_argument, NULL, 'K'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p')
-            *file = optarg;
+            files->plugin = optarg;
+        else if (option == 'r')
+            files->record = optarg;
+        else if (option == 'K')
+            files->known = optarg;
         else if (option == 'l')
             run->level = optarg;
         else if (option == 'k')
@@ -449,7 +484,7 @@ static bool parse(int argc, char **argv, struct run *run, const char **file)
             return false;
         }
     }
-    return *file && optind == argc;
+    return files->plugin && optind == argc;
 }
 
 /* kt_NAME.so's plugin, or NULL. It is never closed: sanitizers want its symbols. */
@@ -498,19 +533,22 @@ int main(int argc, char **argv)
 {
     struct kt_option_value values[2][MAX_OPTIONS] = {{{NULL, 0}}};
     struct run run = {.cases = 4, .seed = (uint64_t)time(NULL)};
-    const char *file = NULL;
+    struct files files = {NULL, NULL, NULL};
     struct kt_error error = {KT_OK, ""};
     void *instance[2] = {NULL, NULL};
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a crash takes no message along */
-    if (!parse(argc, argv, &run, &file)) {
+    if (!parse(argc, argv, &run, &files)) {
         (void)fputs(
             "usage: checkkernel --plugin FILE|reference [--level L] [--skip 'L...'] [--type T] "
-            "[--cases N] [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]]\n",
+            "[--cases N] [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]] "
+            "[--record FILE] [--known FILE]\n",
             stderr);
         return 2;
     }
-    run.plugin = open_plugin(file);
-    if (!run.plugin)
+    run.plugin = open_plugin(files.plugin);
+    run.lines = files.known ? recorded_load(files.known, run.seed) : NULL; /* NULL: all is computed */
+    run.record = files.record ? recorded_create(files.record, run.seed) : NULL;
+    if (!run.plugin || (files.record && !run.record))
         return 1;
     if (!model_find(run.plugin->name)) {
         (void)fprintf(stderr, "checkkernel: model.c does not know %s\n", run.plugin->name);
@@ -533,11 +571,16 @@ int main(int argc, char **argv)
     unsigned levels = run_cases(&run, instance);
     for (int i = 0; i < 1 + (run.set[1] != NULL) && run.plugin->close; i++)
         run.plugin->close(instance[i]);
+    free(run.lines);
+    if (run.record && fclose(run.record) != 0) {
+        perror(files.record);
+        return 1;
+    }
     if (levels == 0) {
         printf("SKIP: checkkernel: this CPU can run no level of %s that was asked for\n", run.plugin->name);
         return 77;
     }
-    printf("checkkernel: %s: %u levels, %u cases, %u wrong, --seed %llu\n", run.plugin->name, levels,
-           run.done, run.failed, (unsigned long long)run.seed);
+    printf("checkkernel: %s: %u levels, %u cases, %u wrong, %u known, --seed %llu\n", run.plugin->name,
+           levels, run.done, run.failed, run.known, (unsigned long long)run.seed);
     return run.failed > 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* products.c - act_pack, gate_up and down of a case. */
 #include "tests/checkkernel/check.h"
+#include "tests/checkkernel/recorded.h"
 
 #include <kt/kt.h>
 #include <math.h>
@@ -141,6 +142,24 @@ static void run_all_ways(struct check *check, enum kt_stage stage, struct guarde
     free(other);
 }
 
+/* Makes a stage's results. False: they have the bits of results that were right. */
+static bool make_results(struct check *check, enum kt_stage stage, struct guarded *out)
+{
+    uint64_t random = check->random; /* whatever is tried, the rest of the case is the same */
+    if (check->known) {
+        memset(out->data, 0x5a, out->size);
+        run_product(check, stage, 0, count_panels(check, stage), 0, check->n_rows, out->data);
+        if (recorded_hash(check, stage) != check->known->stage[stage])
+            check->known = NULL;
+        else if (!guard_intact(out))
+            check_fail(check, "stage %d wrote beyond its output", stage);
+    }
+    if (!recorded_suffices(check))
+        run_all_ways(check, stage, out);
+    check->random = random_next(&random);
+    return !check->known;
+}
+
 /* Is each output within its bound? If not, it is said, if it is to be said. */
 static bool compare(struct check *check, const char *what, uint64_t row, uint64_t n, const uint8_t *got,
                     const struct value *wanted, bool say)
@@ -231,13 +250,13 @@ void check_gate_up(struct check *check)
     float *x = check_need(malloc(k * sizeof *x));
     check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64,
                 random_below(&check->random, 2), &check->h);
-    run_all_ways(check, KT_STAGE_GATE_UP, &check->h);
-    prepare_weights(check, KT_STAGE_GATE_UP);
-    for (uint32_t r = 0; r < check->n_rows; r++) {
+    bool unknown = make_results(check, KT_STAGE_GATE_UP, &check->h) && check->model->read_row;
+    if (unknown)
+        prepare_weights(check, KT_STAGE_GATE_UP);
+    for (uint32_t r = 0; r < check->n_rows && unknown; r++) {
         const uint8_t *act = check->act[0].data + check->index[r] * layout->act_row_size[0];
         read_input(check, check->index[r], x);
-        if (check->model->read_row)
-            check_row(check, KT_STAGE_GATE_UP, r, check->h.data + r * layout->h_row_size, act, x, &method);
+        check_row(check, KT_STAGE_GATE_UP, r, check->h.data + r * layout->h_row_size, act, x, &method);
     }
     free(x);
 }
@@ -264,17 +283,18 @@ void check_down(struct check *check)
     check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
     uint64_t size = (check->n_rows - 1) * check->y_stride + shape->hidden_size * sizeof(float);
     check_guard("y", size, sizeof(float), random_below(&check->random, 2), &check->y);
-    run_all_ways(check, KT_STAGE_DOWN, &check->y);
+    bool unknown = make_results(check, KT_STAGE_DOWN, &check->y) && check->model->read_row;
     check_gaps(check);
-    prepare_weights(check, KT_STAGE_DOWN);
-    for (uint32_t r = 0; r < check->n_rows; r++) {
+    if (unknown)
+        prepare_weights(check, KT_STAGE_DOWN);
+    for (uint32_t r = 0; r < check->n_rows && unknown; r++) {
         const uint8_t *act = find_act(check, KT_STAGE_DOWN, r, alone);
         const uint8_t *y = check->y.data + check->out_index[r] * check->y_stride;
         read_source_row(check, KT_STAGE_DOWN, r, x);
-        if (check->model->read_row)
-            check_row(check, KT_STAGE_DOWN, r, y, act, x, &method);
+        check_row(check, KT_STAGE_DOWN, r, y, act, x, &method);
     }
-    check_places(check);
+    if (!recorded_suffices(check))
+        check_places(check);
     free(alone);
     free(x);
 }

@@ -66,13 +66,15 @@ uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second);
 void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape);
 
 /* ---- run.c: a level's functions on a case ---- */
-struct model; /* what tests/checkkernel knows of a plugin */
+struct model;    /* what tests/checkkernel knows of a plugin */
+struct recorded; /* and what a run of it made of a case */
 
 struct check {
     const struct kt_level *level;
     void *instance;
     const struct kt_host *host;
     const struct model *model;
+    const struct recorded *known; /* results that were right; NULL: there are none, or this level's differ */
     struct kt_layout layout;
     uint32_t n_rows; /* rows of a product, which picks them by index from n_acts packed rows */
     uint32_t n_acts;
@@ -86,6 +88,7 @@ struct check {
     uint32_t *index, *out_index;
     struct guarded packed[2], act[2], h, y;
     uint64_t y_stride;
+    bool large; /* takes much longer than others */
     bool wrong;
 };
 
