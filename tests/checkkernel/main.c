@@ -311,10 +311,21 @@ static void make_large(struct kt_shape *shape, bool is_linear)
 }
 
 /* Its results are looked up, or written down if they are right. */
-static void name_case(const struct kt_level *level, bool also, const struct wanted *wanted, char name[80])
+static void name_case(const char *level, bool also, const struct wanted *wanted, char name[80])
 {
-    (void)snprintf(name, 80, "%s %d %s %u %d", level->name, also, kt_dtype_name(wanted->dtype), wanted->kind,
+    (void)snprintf(name, 80, "%s %d %s %u %d", level, also, kt_dtype_name(wanted->dtype), wanted->kind,
                    wanted->linear);
+}
+
+/* What the level has given, or, where it has not run, the scalar one, which has the same bits in most
+ * plugins. */
+static bool look_up(const struct run *run, const struct kt_level *level, bool also,
+                    const struct wanted *wanted, struct recorded *known)
+{
+    char name[80], scalar[80];
+    name_case(level->name, also, wanted, name);
+    name_case("scalar", also, wanted, scalar);
+    return run->lines && (recorded_find(run->lines, name, known) || recorded_find(run->lines, scalar, known));
 }
 
 static void count_case(struct run *run, const struct check *check, const char *name)
@@ -360,8 +371,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     if (level->ops->layout(instance, &check.layout, &error))
         return false;
     check.random = state;
-    name_case(level, also, wanted, name);
-    if (run->lines && recorded_find(run->lines, name, &known))
+    if (look_up(run, level, also, wanted, &known))
         check.known = &known;
     if (!source_create(shape, &check.random, &check.source))
         abort();
@@ -374,6 +384,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
         compare_packed(&check, &first->packed[also]);
     if (!check.wrong)
         compare_products(&check, first->products);
+    name_case(level->name, also, wanted, name);
     count_case(run, &check, name);
     free_case(&check);
     if (level->ops->release_layout)
