@@ -3,6 +3,7 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/grammar/machine.h"
+#include "tools/engine/grammar/plain.h"
 #include "tools/engine/grammar/vocabulary.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #define MOST_COST 500000
 #define COST_OF_TOKEN 50000
 #define COST_OF_BYTES 50000
+#define LANES 8 /* through the tree of tokens at once */
 
 struct kt_constraint {
     struct kt_grammar *grammar;
@@ -27,7 +29,7 @@ struct kt_constraint {
     bool has_ended;
     uint32_t n_masks;
     uint64_t credit; /* what may be spent */
-    uint32_t *path;  /* [vocabulary->deepest + 1] states on the way through the tree */
+    uint32_t *path;  /* [LANES][vocabulary->deepest + 1] states on the way through the tree */
 };
 
 void kt_grammar_destroy(struct kt_grammar *grammar)
@@ -52,7 +54,7 @@ static struct kt_constraint *make(struct kt_grammar *grammar, const struct kt_vo
     c->vocabulary = vocabulary;
     c->credit = MOST_COST;
     atomic_fetch_add(&grammar->references, 1);
-    c->path = calloc((size_t)vocabulary->deepest + 1, sizeof(*c->path));
+    c->path = calloc(LANES * ((size_t)vocabulary->deepest + 1), sizeof(*c->path));
     if (kt_machine_init(&c->machine, &grammar->program) && c->path)
         return c;
     kt_constraint_destroy(c);
@@ -190,31 +192,48 @@ enum kt_constraint_place kt_constraint_place(const struct kt_constraint *c)
 
 /* ---- masks ---- */
 
-/* Plain characters that the string which we are in takes; 0: none, or we are in no string. */
-static uint32_t count_plain(const struct kt_constraint *c)
+/* Characters that may come in any order: at most `most` of these groups. */
+struct plain {
+    uint32_t groups, most;
+};
+
+/* Those of the string which we are in; of several, those of most groups. */
+static struct plain find_plain(const struct kt_constraint *c)
 {
     const struct kt_machine *m = &c->machine;
     const struct kt_state *state = &m->states[c->state];
-    uint32_t most = 0;
+    struct plain found = {0, 0};
     for (uint32_t i = 0; i < state->n; i++) {
         const struct kt_frame *frame = &m->frames[m->members[state->first + i]];
         const struct kt_op *op = &m->program->ops[frame->op];
-        if (!(op->flags & KT_OP_PLAIN))
-            continue;
-        uint32_t left = op->limit == 0 ? UINT32_MAX : op->limit - frame->counter;
-        most = left > most ? left : most;
+        uint32_t left = op->flags & KT_OP_COUNTED ? op->limit - frame->counter : op->limit;
+        int more = __builtin_popcount(op->plain) - __builtin_popcount(found.groups);
+        if (op->plain && (more > 0 || (more == 0 && left > found.most)))
+            found = (struct plain){op->plain, left};
     }
-    return most;
+    return found;
 }
 
-static void fill_plain(const struct kt_vocabulary *v, uint32_t most, uint64_t *mask)
+static void fill_plain(const struct kt_vocabulary *v, struct plain plain, uint64_t *mask)
 {
-    if (most >= UINT8_MAX) {
-        memcpy(mask, v->plain, kt_mask_words(v) * sizeof(*mask));
+    uint32_t most = plain.most < UINT8_MAX ? plain.most : UINT8_MAX, others = ~plain.groups;
+    if (plain.groups == KT_PLAIN_ALL && most == UINT8_MAX) {
+        memcpy(mask, v->plain_mask, kt_mask_words(v) * sizeof(*mask));
         return;
     }
-    for (uint32_t id = 0; id < v->n; id++)
-        mask[id / 64] |= (uint64_t)((uint8_t)(v->n_characters[id] - 1) < most) << (id % 64);
+    for (uint64_t word = 0; word < kt_mask_words(v); word++) {
+        const uint32_t *groups = v->plain + 64 * word;
+        const uint8_t *n_characters = v->n_characters + 64 * word;
+        uint8_t fits[64];
+        for (unsigned i = 0; i < 64; i++)
+            fits[i] = (groups[i] & others) == 0 && n_characters[i] <= most;
+        for (unsigned i = 0; i < 64; i += 8) {
+            uint64_t eight = 0;
+            for (unsigned k = 0; k < 8; k++)
+                eight |= (uint64_t)fits[i + k] << (8 * k);
+            mask[word] |= (eight * UINT64_C(0x0102040810204080) >> 56) << i; /* a bit of each byte */
+        }
+    }
 }
 
 /* kt_machine_step; without a call where the byte is known to lead, and nowhere once `most_cost` is spent. */
@@ -226,27 +245,78 @@ static inline uint32_t step(struct kt_machine *m, uint32_t state, uint8_t byte, 
     return m->cost < most_cost ? kt_machine_step(m, state, byte, false) : 0;
 }
 
-static void walk_tree(struct kt_constraint *c, const struct kt_trie *trie, uint64_t *mask, uint16_t deepest,
-                      uint64_t most_cost)
+/* Tokens of one byte. */
+static void walk_bytes(struct kt_constraint *c, uint64_t *mask, uint64_t most_cost)
 {
-    struct kt_machine *m = &c->machine;
-    c->path[0] = c->state;
-    for (uint32_t i = 0; i < trie->n_nodes && !m->failed;) {
+    const struct kt_trie *trie = &c->vocabulary->all;
+    for (uint32_t i = 0; i < trie->n_nodes; i = trie->nodes[i].end) {
         const struct kt_trie_node *node = &trie->nodes[i];
-        uint32_t state = 0;
-        if (node->depth <= deepest)
-            state = step(m, c->path[node->depth - 1], node->byte, most_cost);
-        if (state == 0) {
+        bool fits = step(&c->machine, c->state, node->byte, most_cost) != 0;
+        for (uint32_t k = 0; k < node->n && fits; k++)
+            kt_mask_set(mask, trie->ids[node->first + k]);
+    }
+}
+
+/* A part of the tree: each visit waits for the one before it, so several go on beside each other. */
+struct lane {
+    uint32_t at, end; /* nodes */
+    uint32_t *path;   /* states on the way to them */
+};
+
+/* Finds the states above the lane's first node; behind one that is dead nothing is left to visit. */
+static void enter(struct kt_machine *m, const struct kt_trie *trie, struct lane *lane, uint64_t most_cost)
+{
+    for (uint32_t i = 0; i < lane->at;) {
+        const struct kt_trie_node *node = &trie->nodes[i];
+        if (node->end <= lane->at) {
             i = node->end;
             continue;
         }
-        c->path[node->depth] = state;
-        /* Nodes have one token or none, as if by chance: a branch would be foretold wrongly. */
-        uint32_t id = (uint32_t)trie->ids[node->first];
-        mask[id / 64] |= (uint64_t)(node->n > 0) << (id % 64);
-        for (uint32_t k = 1; k < node->n; k++)
-            kt_mask_set(mask, trie->ids[node->first + k]);
+        uint32_t state = step(m, lane->path[node->depth - 1], node->byte, most_cost);
+        lane->path[node->depth] = state;
+        if (state == 0)
+            lane->at = node->end;
         i++;
+    }
+}
+
+static inline void visit(struct kt_machine *m, const struct kt_trie *trie, uint64_t *mask, struct lane *lane,
+                         struct plain plain, uint64_t most_cost)
+{
+    const struct kt_trie_node *node = &trie->nodes[lane->at];
+    uint32_t state = step(m, lane->path[node->depth - 1], node->byte, most_cost);
+    lane->path[node->depth] = state;
+    /* Whether a node has a token, whether it is dead, and whether all that is in it is known to fit comes as
+     * if by chance: branches would be foretold wrongly. */
+    uint32_t id = (uint32_t)trie->ids[node->first];
+    mask[id / 64] |= (uint64_t)(state != 0 && node->n > 0) << (id % 64);
+    for (uint32_t k = 1; k < node->n && state; k++)
+        kt_mask_set(mask, trie->ids[node->first + k]);
+    uint32_t inside = lane->at + 1, behind = node->end;
+    bool is_known = !(node->plain & ~plain.groups) && node->n_characters <= plain.most;
+    lane->at = state && !is_known ? inside : behind;
+}
+
+/* The tokens of `plain` are in the mask. */
+static void walk_tree(struct kt_constraint *c, const struct kt_trie *trie, uint64_t *mask, struct plain plain,
+                      uint64_t most_cost)
+{
+    struct lane lanes[LANES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < LANES; i++) {
+        lanes[n] = (struct lane){.at = (uint32_t)((uint64_t)trie->n_nodes * i / LANES),
+                                 .end = (uint32_t)((uint64_t)trie->n_nodes * (i + 1) / LANES),
+                                 .path = c->path + i * (c->vocabulary->deepest + 1u)};
+        lanes[n].path[0] = c->state;
+        enter(&c->machine, trie, &lanes[n], most_cost);
+        n += lanes[n].at < lanes[n].end;
+    }
+    while (n > 0 && !c->machine.failed) {
+        for (uint32_t i = 0; i < n; i++)
+            visit(&c->machine, trie, mask, &lanes[i], plain, most_cost);
+        for (uint32_t i = n; i > 0; i--)
+            if (lanes[i - 1].at >= lanes[i - 1].end)
+                lanes[i - 1] = lanes[--n];
     }
 }
 
@@ -271,13 +341,13 @@ static void fill(struct kt_constraint *c, uint64_t *mask)
 {
     const struct kt_vocabulary *v = c->vocabulary;
     uint64_t before = c->machine.cost, most = before + c->credit;
-    uint32_t plain = count_plain(c);
-    if (plain > 0)
+    struct plain plain = find_plain(c);
+    if (plain.groups)
         fill_plain(v, plain, mask);
-    walk_tree(c, &v->all, mask, 1, most + COST_OF_BYTES);
+    walk_bytes(c, mask, most + COST_OF_BYTES);
     if (is_blank(mask, kt_mask_words(v)))
-        walk_tree(c, &v->all, mask, 1, UINT64_MAX); /* there is always a byte that goes on */
-    walk_tree(c, plain > 0 ? &v->rest : &v->all, mask, UINT16_MAX, most);
+        walk_bytes(c, mask, UINT64_MAX); /* there is always a byte that goes on */
+    walk_tree(c, plain.groups == KT_PLAIN_ALL ? &v->rest : &v->all, mask, plain, most);
     for (uint32_t i = 0; i < v->n_tags && has_tags(c); i++)
         if (walk(c, v->tags[i]))
             kt_mask_set(mask, v->tags[i]);

@@ -145,7 +145,8 @@ static void push(struct kt_machine *m, uint32_t op, uint32_t counter, uint32_t p
 
 static bool add_member(struct kt_machine *m, size_t first, uint32_t frame)
 {
-    if (m->n_members - first >= KT_MACHINE_MOST_STACKS)
+    if (m->n_members - first >= KT_MACHINE_MOST_STACKS &&
+        !(m->program->ops[m->frames[frame].op].flags & KT_OP_KEEP))
         return true;
     uint32_t *grown = kt_array_grow(m->members, &m->members_capacity, m->n_members + 1, sizeof(*grown));
     if (!grown)

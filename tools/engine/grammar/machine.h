@@ -39,7 +39,8 @@ struct kt_machine {
     bool failed; /**< no memory */
 };
 
-/** Stacks in a state: what would be more is left out, so that fewer texts fit, and none that is wrong. */
+/** Stacks in a state: what would be more is left out, so that fewer texts fit, and none that is wrong. But
+ * not those of KT_OP_KEEP: a mask has said without a look that tokens of such characters fit. */
 #define KT_MACHINE_MOST_STACKS 1024
 
 /** False: no memory. */

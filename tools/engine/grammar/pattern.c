@@ -6,6 +6,7 @@
  * is no end of a line.
  */
 #include "tools/engine/grammar/schema.h"
+#include "tools/engine/grammar/spans.h"
 #include "tools/engine/text/utf8.h"
 
 #include <stdlib.h>
@@ -16,10 +17,7 @@
 #define MOST_RANGES 64    /* of a class */
 #define MOST_GROUPS 32    /* inside each other */
 #define MOST_SIZED 200000 /* operations times lengths */
-
-struct span {
-    uint32_t first, last;
-};
+#define MOST_KEPT 4096    /* operations that read plain characters: a state may have all of them at once */
 
 enum node_kind { EMPTY, SET, CAT, ALT, REPEAT };
 
@@ -34,8 +32,9 @@ struct regex {
     const char *text;
     size_t at, length;
     struct node *nodes;
-    struct span *spans;
+    struct kt_span *spans;
     uint32_t n_nodes, n_spans, groups;
+    size_t n_kept; /* operations of KT_OP_KEEP */
 };
 
 static uint32_t refuse(struct regex *r, const char *what)
@@ -57,7 +56,7 @@ static uint32_t add_node(struct regex *r, struct node node)
 
 struct class
 {
-    struct span spans[MOST_RANGES];
+    struct kt_span spans[MOST_RANGES];
     size_t n;
     bool is_ascii; /* has \d and the like, so its opposite is ASCII's only */
 };
@@ -66,13 +65,13 @@ static bool add_span(struct regex *r, struct class *class, uint32_t first, uint3
 {
     if (class->n == MOST_RANGES)
         return refuse(r, "too large a class");
-    class->spans[class->n++] = (struct span){first, last};
+    class->spans[class->n++] = (struct kt_span){first, last};
     return true;
 }
 
 static int compare(const void *a, const void *b)
 {
-    const struct span *x = a, *y = b;
+    const struct kt_span *x = a, *y = b;
     return (x->first > y->first) - (x->first < y->first);
 }
 
@@ -321,77 +320,17 @@ static uint32_t parse_alternatives(struct regex *r)
 
 /* ---- operations ---- */
 
-/* Bytes of characters whose UTF-8 is as long as that of both ends. */
-static uint32_t encoded(struct kt_program *p, const char *low, const char *high, size_t n, uint32_t next)
-{
-    if (n == 0)
-        return next;
-    uint8_t first = low ? (uint8_t)*low : 0x80, last = high ? (uint8_t)*high : 0xbf;
-    struct kt_range ranges[3];
-    size_t n_ranges = 0;
-    if (low && high && first == last)
-        return kt_op_byte(p, first, 0, encoded(p, low + 1, high + 1, n - 1, next));
-    if (low) {
-        ranges[n_ranges++] = (struct kt_range){first, first, encoded(p, low + 1, NULL, n - 1, next)};
-        first++;
-    }
-    if (high) {
-        ranges[n_ranges++] = (struct kt_range){last, last, encoded(p, NULL, high + 1, n - 1, next)};
-        last--;
-    }
-    if (first <= last)
-        ranges[n_ranges++] = (struct kt_range){first, last, encoded(p, NULL, NULL, n - 1, next)};
-    return kt_op_switch(p, ranges, n_ranges, 0);
-}
+static uint32_t emit(struct regex *r, uint32_t number, uint32_t next);
 
-/* A character below U+0080 as JSON writes it. */
-static uint32_t ascii(struct kt_program *p, uint32_t code, uint32_t next)
+/* What may come `limit` times in a row, which masks make use of where it is a set. */
+static uint32_t emit_repeated(struct regex *r, uint32_t number, uint32_t limit, uint32_t next)
 {
-    static const char letters[] = "btnfr";
-    static const char hex[] = "0123456789abcdef";
-    const char *found = code ? strchr("\b\t\n\f\r", (int)code) : NULL;
-    static const char meant[] = "\b\t\n\f\r";
-    if (found)
-        next = kt_op_byte(p, (uint8_t)letters[strchr(meant, (int)code) - meant], 0, next);
-    else if (code < 0x20)
-        next = kt_op_text(p, "u00", 3, 0,
-                          kt_op_byte(p, code < 16 ? '0' : '1', 0,
-                                     kt_op_byte(p, (uint8_t)hex[code % 16], 0, next)));
-    else
-        return kt_op_text(p, code == '"' ? "\\\"" : "\\\\", 2, 0, next);
-    return kt_op_byte(p, '\\', 0, next);
-}
-
-static uint32_t emit_span(struct kt_program *p, struct span span, uint32_t next)
-{
-    static const struct span lengths[] = {{0x80, 0x7ff},
-                                          {0x800, 0xd7ff},
-                                          {0xe000, 0xffff},
-                                          {0x10000, 0x10ffff}};
-    struct kt_range ranges[128];
-    size_t n = 0;
-    uint32_t op = 0;
-    for (uint32_t code = span.first; code <= span.last && code < 0x80; code++) {
-        bool is_plain = code >= ' ' && code != '"' && code != '\\';
-        if (!is_plain)
-            op = kt_op_split(p, ascii(p, code, next), op);
-        else if (n > 0 && ranges[n - 1].last + 1u == code)
-            ranges[n - 1].last = (uint8_t)code;
-        else
-            ranges[n++] = (struct kt_range){(uint8_t)code, (uint8_t)code, next};
-    }
-    if (n > 0)
-        op = kt_op_split(p, kt_op_switch(p, ranges, n, 0), op);
-    for (size_t i = 0; i < 4; i++) {
-        char low[4], high[4];
-        uint32_t first = span.first > lengths[i].first ? span.first : lengths[i].first;
-        uint32_t last = span.last < lengths[i].last ? span.last : lengths[i].last;
-        if (first > last)
-            continue;
-        size_t size = kt_utf8_write(first, low);
-        (void)kt_utf8_write(last, high);
-        op = kt_op_split(p, encoded(p, low, high, size, next), op);
-    }
+    struct kt_program *p = r->reader->program;
+    const struct node node = r->nodes[number];
+    size_t first = p->n_ops;
+    uint32_t op = emit(r, number, next);
+    if (node.kind == SET)
+        r->n_kept += kt_op_spans_plain(p, first, r->spans + node.a, node.b, limit);
     return op;
 }
 
@@ -406,10 +345,7 @@ static uint32_t emit(struct regex *r, uint32_t number, uint32_t next)
     case EMPTY:
         return next;
     case SET: /* each character ends with a mark, which kt_op_count is as long as lengths are counted */
-        next = kt_op_count(p, 0, next);
-        for (uint32_t i = 0; i < node.b; i++)
-            op = kt_op_split(p, emit_span(p, r->spans[node.a + i], next), op);
-        return op;
+        return kt_op_spans(p, r->spans + node.a, node.b, kt_op_count(p, 0, next));
     case CAT:
         return emit(r, node.a, emit(r, node.b, next));
     case ALT:
@@ -418,12 +354,13 @@ static uint32_t emit(struct regex *r, uint32_t number, uint32_t next)
         op = next;
         if (node.max == UINT32_MAX) {
             op = kt_op_reserve(p);
-            kt_op_place(p, op, kt_op_split(p, next, emit(r, node.a, op)));
+            kt_op_place(p, op, kt_op_split(p, next, emit_repeated(r, node.a, UINT32_MAX, op)));
         }
         for (uint32_t i = node.min; i < node.max && node.max != UINT32_MAX; i++)
-            op = kt_op_split(p, next, emit(r, node.a, op));
+            op = kt_op_split(p, next, emit_repeated(r, node.a, i - node.min + 1, op));
         for (uint32_t i = 0; i < node.min; i++)
-            op = emit(r, node.a, op);
+            op = emit_repeated(r, node.a, node.max == UINT32_MAX ? UINT32_MAX : node.max - node.min + i + 1,
+                               op);
         return op;
     }
     return 0;
@@ -526,6 +463,8 @@ uint32_t kt_form_pattern(struct kt_form_reader *reader, const char *pattern, con
         s.first = (uint32_t)p->n_ops;
         op = emit(&r, root, s.final);
         s.end = (uint32_t)p->n_ops;
+        if (r.n_kept > MOST_KEPT)
+            kt_op_forget_plain(p, s.first);
         if (s.final != s.next)
             op = size(&r, &s, op);
         op = op ? kt_op_byte(p, '"', 0, op) : 0;

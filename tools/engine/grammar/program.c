@@ -65,6 +65,14 @@ uint32_t kt_op_split(struct kt_program *p, uint32_t next, uint32_t other)
     return add(p, (struct kt_op){.kind = KT_OP_SPLIT, .next = next, .other = other});
 }
 
+void kt_op_plain(struct kt_program *p, uint32_t op, uint32_t groups, uint32_t limit)
+{
+    if (p->status == KT_OK) {
+        p->ops[op].plain = groups;
+        p->ops[op].limit = limit;
+    }
+}
+
 uint32_t kt_op_call(struct kt_program *p, uint32_t rule, uint32_t next)
 {
     if (p->status == KT_OK && p->ops[next].kind == KT_OP_RETURN)

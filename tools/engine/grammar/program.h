@@ -31,15 +31,18 @@ enum kt_op_kind {
 
 /** Bits of an operation that reads. */
 enum kt_op_flag {
-    KT_OP_TAG = 1,  /**< of the model's own language: added tokens such as <tool_call> may be read */
-    KT_OP_PLAIN = 2 /**< inside a JSON string: any characters but quotes, backslashes and control characters
-                       lead back here, adding to the counter if `limit` is not 0, of which it stays below */
+    KT_OP_TAG = 1,     /**< of the model's own language: added tokens such as <tool_call> may be read */
+    KT_OP_COUNTED = 2, /**< characters of `plain` add to the counter, which stays below `limit` */
+    KT_OP_KEEP = 4     /**< reads a character of `plain`: no state leaves it out (machine.h) */
 };
 
 struct kt_op {
     uint8_t kind, flags;
     uint16_t height; /**< frames that are needed at least from here to the end of this one */
-    uint32_t arg, next, other, limit;
+    uint32_t arg, next, other;
+    uint32_t plain; /**< inside a JSON string: any `limit` characters of these groups (plain.h) may come here,
+                       one after the other; 0: it is not known which */
+    uint32_t limit; /**< UINT32_MAX: any number of them */
 };
 
 struct kt_range {
@@ -66,6 +69,8 @@ enum kt_status kt_program_finish(struct kt_program *program, uint32_t start);
 uint32_t kt_op_byte(struct kt_program *p, uint8_t byte, uint32_t flags, uint32_t next);
 uint32_t kt_op_switch(struct kt_program *p, const struct kt_range *ranges, size_t n, uint32_t flags);
 uint32_t kt_op_split(struct kt_program *p, uint32_t next, uint32_t other);
+/** Any `limit` characters of these groups may come at this operation, one after the other. */
+void kt_op_plain(struct kt_program *p, uint32_t op, uint32_t groups, uint32_t limit);
 /** A call, or the rule itself where nothing follows. */
 uint32_t kt_op_call(struct kt_program *p, uint32_t rule, uint32_t next);
 uint32_t kt_op_return(struct kt_program *p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* values.c - JSON's own grammar: blanks, strings, numbers, any value. */
+#include "tools/engine/grammar/plain.h"
 #include "tools/engine/grammar/program.h"
 
 #include <stdio.h>
@@ -59,9 +60,8 @@ static uint32_t character(struct kt_program *p, uint32_t next, uint32_t end, uin
     size_t n = 4 + kt_ranges_utf8(p, ranges + 4, next);
     if (end)
         ranges[n++] = (struct kt_range){'"', '"', end};
-    uint32_t op = kt_op_switch(p, ranges, n, KT_OP_PLAIN);
-    if (p->status == KT_OK)
-        p->ops[op].limit = limit;
+    uint32_t op = kt_op_switch(p, ranges, n, limit == UINT32_MAX ? 0 : KT_OP_COUNTED);
+    kt_op_plain(p, op, KT_PLAIN_ALL, limit);
     return op;
 }
 
@@ -69,7 +69,7 @@ uint32_t kt_op_string_rest(struct kt_program *p, uint32_t next)
 {
     if (p->string == 0) {
         uint32_t loop = kt_op_reserve(p);
-        kt_op_place(p, loop, character(p, loop, kt_op_return(p), 0));
+        kt_op_place(p, loop, character(p, loop, kt_op_return(p), UINT32_MAX));
         p->string = loop;
     }
     return kt_op_call(p, p->string, next);
@@ -86,12 +86,11 @@ uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, ui
         return kt_op_string(p, next);
     uint32_t end = kt_op_return(p), loop = kt_op_reserve(p), quote = kt_op_byte(p, '"', 0, end);
     uint32_t go_on = kt_op_count(p, max == UINT32_MAX ? min : max, loop);
-    uint32_t limit = max == UINT32_MAX ? 0 : max;
-    uint32_t body = character(p, go_on, end, limit);
+    uint32_t body = character(p, go_on, end, max);
     if (max != UINT32_MAX)
         body = kt_op_less(p, max, body, quote);
     if (min > 0)
-        body = kt_op_less(p, min, character(p, go_on, 0, limit), body);
+        body = kt_op_less(p, min, character(p, go_on, 0, max), body);
     kt_op_place(p, loop, body);
     return kt_op_byte(p, '"', 0, kt_op_call(p, loop, next));
 }

@@ -2,6 +2,7 @@
 /* vocabulary.c - tokens as a tree of bytes, and those that any JSON string may have. */
 #include "tools/engine/base/buffer.h"
 #include "tools/engine/base/fail.h"
+#include "tools/engine/grammar/plain.h"
 #include "tools/engine/grammar/vocabulary.h"
 #include "tools/engine/text/utf8.h"
 
@@ -31,13 +32,16 @@ static uint32_t kind_of(const struct kt_token *token)
     }
 }
 
-/* Characters that stand for themselves in a JSON string; 0: there are others, or half ones. */
-static uint32_t count_plain(const char *text, size_t length)
+/* Characters that stand for themselves in a JSON string, and their groups; 0: there are others, or half ones.
+ */
+static uint32_t count_plain(const char *text, size_t length, uint32_t *groups)
 {
     uint32_t n = 0, code;
+    *groups = 0;
     for (size_t i = 0; i < length; n++) {
         size_t size = kt_utf8_read(text + i, length - i, &code);
-        if (size == 0 || code < 0x20 || code == '"' || code == '\\')
+        *groups |= size ? kt_plain_group(code) : KT_PLAIN_NOT;
+        if (*groups & KT_PLAIN_NOT)
             return 0;
         i += size;
     }
@@ -47,6 +51,8 @@ static uint32_t count_plain(const char *text, size_t length)
 static bool read_words(struct kt_vocabulary *v, const struct kt_tokenizer *tokenizer)
 {
     struct kt_buffer bytes = {.data = NULL};
+    for (uint64_t i = 0; i < 64 * kt_mask_words(v); i++)
+        v->plain[i] = KT_PLAIN_NOT;
     for (uint32_t id = 0; id < v->n; id++) {
         struct kt_token token;
         if (kt_tokenizer_token(tokenizer, id, &token, NULL) != KT_OK)
@@ -59,10 +65,11 @@ static bool read_words(struct kt_vocabulary *v, const struct kt_tokenizer *token
             v->tags[v->n_tags++] = (int32_t)id;
         if (word->kind == KT_WORD_TEXT && v->deepest < word->length)
             v->deepest = (uint16_t)word->length;
-        uint32_t n = word->kind == KT_WORD_TEXT ? count_plain(token.text, token.length) : 0;
-        if (n > 0 && n <= UINT8_MAX) {
-            kt_mask_set(v->plain, (int32_t)id);
+        uint32_t groups, n = count_plain(token.text, token.length, &groups);
+        if (word->kind == KT_WORD_TEXT && n > 0 && n <= UINT8_MAX) {
+            v->plain[id] = groups;
             v->n_characters[id] = (uint8_t)n;
+            kt_mask_set(v->plain_mask, (int32_t)id);
         }
         if ((word->kind == KT_WORD_TEXT || word->kind == KT_WORD_TAG) &&
             !kt_buffer_add(&bytes, token.text, token.length)) {
@@ -101,14 +108,28 @@ static uint32_t common(const struct entry *entries, uint32_t i)
     return n;
 }
 
+/* Ends a node: what is in it is in the one above, too. */
+static void close_node(struct kt_trie *trie, const uint32_t *path, uint32_t depth)
+{
+    struct kt_trie_node *node = &trie->nodes[path[depth]];
+    node->end = trie->n_nodes;
+    if (depth == 0)
+        return;
+    struct kt_trie_node *above = &trie->nodes[path[depth - 1]];
+    above->plain |= node->plain;
+    if (above->n_characters < node->n_characters)
+        above->n_characters = node->n_characters;
+}
+
 /* Of sorted entries; `path` has room for a node of each depth. */
-static void fill(struct kt_trie *trie, const struct entry *entries, uint32_t n, uint32_t *path)
+static void fill(const struct kt_vocabulary *v, struct kt_trie *trie, const struct entry *entries, uint32_t n,
+                 uint32_t *path)
 {
     uint32_t depth = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t shared = common(entries, i);
         while (depth > shared)
-            trie->nodes[path[--depth]].end = trie->n_nodes;
+            close_node(trie, path, --depth);
         while (depth < entries[i].length) {
             path[depth] = trie->n_nodes;
             trie->nodes[trie->n_nodes++] = (struct kt_trie_node){.first = trie->n_ids,
@@ -116,11 +137,14 @@ static void fill(struct kt_trie *trie, const struct entry *entries, uint32_t n, 
                                                                  .depth = (uint16_t)(depth + 1)};
             depth++;
         }
-        trie->nodes[path[depth - 1]].n++;
+        struct kt_trie_node *node = &trie->nodes[path[depth - 1]];
+        node->n++;
+        node->plain |= v->plain[entries[i].id];
+        node->n_characters = v->n_characters[entries[i].id]; /* the same of all tokens of its bytes */
         trie->ids[trie->n_ids++] = entries[i].id;
     }
     while (depth > 0)
-        trie->nodes[path[--depth]].end = trie->n_nodes;
+        close_node(trie, path, --depth);
 }
 
 static bool make_trie(struct kt_vocabulary *v, struct kt_trie *trie, bool without_plain)
@@ -143,7 +167,7 @@ static bool make_trie(struct kt_vocabulary *v, struct kt_trie *trie, bool withou
     }
     bool done = trie->nodes && trie->ids;
     if (done)
-        fill(trie, entries, n, path);
+        fill(v, trie, entries, n, path);
     free(entries);
     free(path);
     return done;
@@ -163,10 +187,11 @@ enum kt_status kt_vocabulary_create(const struct kt_tokenizer *tokenizer, struct
         v->words = calloc((size_t)v->n + 1, sizeof(*v->words));
         v->tags = calloc((size_t)v->n + 1, sizeof(*v->tags));
         v->ends = calloc((size_t)v->n + 1, sizeof(*v->ends));
-        v->plain = calloc(kt_mask_words(v) + 1, sizeof(*v->plain));
-        v->n_characters = calloc((size_t)v->n + 1, 1);
+        v->plain_mask = calloc(kt_mask_words(v) + 1, sizeof(*v->plain_mask));
+        v->plain = calloc(64 * kt_mask_words(v) + 1, sizeof(*v->plain));
+        v->n_characters = calloc(64 * kt_mask_words(v) + 1, 1);
     }
-    if (!v || !v->words || !v->tags || !v->ends || !v->plain || !v->n_characters ||
+    if (!v || !v->words || !v->tags || !v->ends || !v->plain_mask || !v->plain || !v->n_characters ||
         !read_words(v, tokenizer) || !make_trie(v, &v->all, false) || !make_trie(v, &v->rest, true)) {
         kt_vocabulary_destroy(v);
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the tree of %u tokens", info.n_tokens);
@@ -186,6 +211,7 @@ void kt_vocabulary_destroy(struct kt_vocabulary *v)
     free(v->rest.nodes);
     free(v->rest.ids);
     free(v->plain);
+    free(v->plain_mask);
     free(v->n_characters);
     free(v->tags);
     free(v->ends);

@@ -10,9 +10,11 @@
 struct kt_trie_node {
     uint32_t end;   /**< behind its subtree */
     uint32_t first; /**< tokens of exactly these bytes: ids[first .. first + n - 1] */
+    uint32_t plain; /**< groups of all tokens in the subtree (plain.h) */
     uint16_t n;
     uint16_t depth; /**< bytes */
     uint8_t byte;
+    uint8_t n_characters; /**< of the longest of those, if all of them are plain */
 };
 
 struct kt_trie {
@@ -37,11 +39,12 @@ struct kt_vocabulary {
     uint32_t n;
     struct kt_word *words; /**< [n] */
     char *bytes;
-    uint16_t deepest;      /**< bytes of the longest text */
-    struct kt_trie all;    /**< words of KT_WORD_TEXT */
-    struct kt_trie rest;   /**< those of them that are not in `plain` */
-    uint64_t *plain;       /**< whole characters that stand for themselves in JSON strings */
-    uint8_t *n_characters; /**< [n] of those; 0: it is none of them */
+    uint16_t deepest;    /**< bytes of the longest text */
+    struct kt_trie all;  /**< words of KT_WORD_TEXT */
+    struct kt_trie rest; /**< those of them that are not in `plain` */
+    uint32_t *plain; /**< [n, and up to whole words of a mask] groups of characters, KT_PLAIN_NOT: others */
+    uint8_t *n_characters; /**< [likewise] of tokens whose characters have all groups; else 0 */
+    uint64_t *plain_mask;  /**< those tokens */
     int32_t *tags, *ends;
     uint32_t n_tags, n_ends;
 };
