@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of OpenAI's API that answers as its tests ask: the last message says how, or is echoed. Its faults are
 those that servers, proxies and networks have."""
+import gzip
 import http.server
 import json
 import threading
@@ -38,6 +39,13 @@ STREAMS = {
     "escape": [HEAD, content("\x1b]0;owned\x07 \x1b[2J \x9b31m \x7f \u2028"), END],
     "hangup": [HEAD, content("only a part")],
     "broken": [HEAD, content("before"), b"data: {nonsense\n\n"],
+    "mark": [HEAD, b"\xef\xbb\xbf" + content("marked"), END],
+    "empty": [HEAD, b"data\n\ndata:\n\n", content("not empty"), b"data: \n\n", END],
+    "surrogates": [HEAD, b'data: {"choices":[{"delta":{"content":"\\ud83d \\\\ud83d\\uDe00\\ud83d\\ude00\\ud83d\\n"}}]}\n\n', END],
+    "zipped": [HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n"), gzip.compress(content("unzipped") + END)],
+    "moved": [b"HTTP/1.1 307 x\r\nLocation: https://127.0.0.1:1/\x1b[31m\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
+    "header": [b"HTTP/1.1 200 OK\r\nX: "] + [b"x" * 65536] * 4,
+    "headers": [b"HTTP/1.1 200 OK\r\n"] + [b"X: " + b"x" * 5000 + b"\r\n"] * 100,
     "list": [HEAD, b"data: [1]\n\n"],
     "deep": [HEAD, b"data: " + b'{"a":' * 5000 + b"\n\n"],
     "error": [HEAD, content("begun"), b'data: {"error":{"message":"out of \\u001b[31mluck"}}\n\n'],

@@ -116,6 +116,31 @@ static json_t *parse(const char *text, size_t length, json_error_t *place)
     return value;
 }
 
+/* The code unit of an escape \uXXXX; UINT32_MAX: there is none. */
+static uint32_t read_unit(const char *text, const char *end)
+{
+    char digits[5] = "";
+    if (end - text < 6 || text[0] != '\\' || text[1] != 'u')
+        return UINT32_MAX;
+    memcpy(digits, text + 2, 4);
+    return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (uint32_t)strtoul(digits, NULL, 16) : UINT32_MAX;
+}
+
+/* Halves of characters, as servers send them that cut text within one: U+FFFD in their place. */
+static void mend_halves(char *text, size_t length)
+{
+    char *end = text + length;
+    for (char *c = memchr(text, '\\', length); c && c < end; c = memchr(c, '\\', (size_t)(end - c))) {
+        uint32_t unit = read_unit(c, end), next = unit == UINT32_MAX ? 0 : read_unit(c + 6, end);
+        bool is_pair = unit >= 0xd800 && unit < 0xdc00 && next >= 0xdc00 && next < 0xe000;
+        if (!is_pair && unit >= 0xd800 && unit < 0xe000)
+            memcpy(c + 2, "fffd", 4);
+        c += unit == UINT32_MAX ? 2 : is_pair ? 12 : 6;
+        if (c > end)
+            break;
+    }
+}
+
 static enum kt_status take_event(void *user, char *data, size_t length, struct kt_error *error)
 {
     struct reply *reply = user;
@@ -125,6 +150,7 @@ static enum kt_status take_event(void *user, char *data, size_t length, struct k
     reply->is_done = strcmp(data, "[DONE]") == 0;
     if (reply->is_done)
         return KT_OK;
+    mend_halves(data, length);
     json_t *event = parse(data, length, &place);
     if (!json_is_object(event)) {
         json_decref(event);
@@ -194,6 +220,10 @@ static enum kt_status fail_transfer(struct reply *reply, CURLcode code)
     if (code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR)
         return kt_engine_fail(reply->error, KT_E_IO, "the server at %s hung up%s (%s)", client->talk.where,
                               reply->n_pieces > 0 ? " in the middle of its answer" : "", why);
+    if (code == CURLE_OUT_OF_MEMORY)
+        return kt_engine_fail(reply->error, KT_E_NOMEM,
+                              "%s: there is no memory, or a header of the reply is too long",
+                              client->talk.where);
     return kt_engine_fail(reply->error, KT_E_IO, "%s: %s", client->talk.where, why);
 }
 
@@ -237,6 +267,8 @@ static enum kt_status ask(struct client *client, const char *path, const char *b
     curl_easy_setopt(client->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(client->curl, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(client->curl, CURLOPT_USERAGENT, "kt-chat");
+    curl_easy_setopt(client->curl, CURLOPT_ACCEPT_ENCODING,
+                     "identity"); /* some compress nevertheless: read it */
     if (client->is_local)
         curl_easy_setopt(client->curl, CURLOPT_PROXY, "");
     if (body)
@@ -259,13 +291,20 @@ static enum kt_status fail_status(const struct reply *reply, long code)
     json_error_t place;
     json_t *body = parse(reply->body.data ? reply->body.data : "", reply->body.length, &place);
     const char *message = find_message(body);
+    char moved[256] = "", *to = NULL;
+    curl_easy_getinfo(reply->client->curl, CURLINFO_REDIRECT_URL, &to);
+    if (to && !message)
+        (void)snprintf(moved, sizeof(moved), "it has moved to %.160s; --host takes a URL", to);
     const char *word = json_string_value(json_object_get(json_object_get(body, "error"), "code"));
     const char *advice = code == 401 || code == 403 ? "; --api-key or KT_API_KEY gives it a key" : "";
     enum kt_status status =
         kt_engine_fail(reply->error,
                        word && strcmp(word, "context_length_exceeded") == 0 ? KT_E_RANGE : KT_E_STATE,
                        "the server at %s refuses with %ld: %s%s", reply->client->talk.where, code,
-                       message ? message : "it does not say why", advice);
+                       message  ? message
+                       : *moved ? moved
+                                : "it does not say why",
+                       advice);
     json_decref(body);
     return status;
 }

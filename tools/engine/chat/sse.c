@@ -14,12 +14,17 @@ static enum kt_status take_line(struct kt_sse *sse, kt_sse_take *take, void *use
     const char *text = sse->line.data;
     size_t length = sse->line.length;
     sse->line.length = 0;
+    if (!sse->has_begun && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
+        text += 3;
+        length -= 3;
+    }
+    sse->has_begun = true;
     if (length == 0) {
-        if (!sse->has_data)
-            return KT_OK;
-        sse->has_data = false;
         length = sse->data.length;
+        sse->has_data = false;
         sse->data.length = 0;
+        if (length == 0)
+            return KT_OK;
         sse->data.data[length] = '\0';
         return take(user, sse->data.data, length, error);
     }

@@ -9,11 +9,11 @@
 
 struct kt_sse {
     struct kt_buffer line, data; /* the line that comes; the event's data so far */
-    bool was_cr, has_data;
+    bool was_cr, has_data, has_begun;
 };
 
-/* Takes an event's data, which ends in a zero byte that `length` does not count. Not KT_OK: the rest of the
- * bytes is left. */
+/* Takes an event's data, at least one byte, which ends in a zero byte that `length` does not count. Not
+ * KT_OK: the rest of the bytes is left. */
 typedef enum kt_status kt_sse_take(void *user, char *data, size_t length, struct kt_error *error);
 
 /* KT_E_FORMAT: a line or an event is longer than 4 MiB. */
