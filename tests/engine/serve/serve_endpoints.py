@@ -8,6 +8,7 @@ from serve_client import Server, check, equal, finish
 
 server = Server(int(sys.argv[1]))
 PROMPT = "KATHARINA:\nI pray you,"
+VOCABULARY = 2048  # tokens of the model
 GREEDY = " sir, I will not be so.\n\nPETRUCHIO:\nI'll tell you, sir, I will not be a gentleman.\n"
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
@@ -157,6 +158,12 @@ def test_sampling():
     token = server.post("/tokenize", {"prompt": " sir", "add_special": False})[1]["tokens"][0]
     biased = server.post(COMPLETIONS, dict(greedy, logit_bias={str(token): -100}))[1]["choices"][0]["text"]
     check(not biased.startswith(" sir"), "logit_bias -100", biased)
+    # It is a ban, not a number: all others are as unlikely, and still one of them comes.
+    others = {str(i): -99.5 for i in range(VOCABULARY) if i != token}
+    for bias, comes in ((-99.9, True), (-100, False)):
+        biased = dict(greedy, max_tokens=1, logit_bias=dict(others, **{str(token): bias}))
+        text = server.post(COMPLETIONS, biased)[1]["choices"][0]["text"]
+        equal(text.startswith(" sir"), comes, "logit_bias beside others of -99.5", bias, text)
     forced = server.post(COMPLETIONS, dict(greedy, max_tokens=3, logit_bias={str(token): 100}))[1]
     equal(forced["choices"][0]["text"], " sir" * 3, "logit_bias 100")
     # A bias moves a token by just as much as it says.
