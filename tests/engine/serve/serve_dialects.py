@@ -241,6 +241,14 @@ def test_stops():
           "stop at the end")
     (blocks, reason, _), reply = ask(MESSAGES, "go s")
     equal((reason, reply["stop_sequence"]), ("end_turn", None), "no stop sequence")
+    # In text that was held back to the end of the answer, as a call might have begun with it.
+    for stop, text in (("<to", "hold on "), ("n <tool_", "hold o"), ("_", "hold on <tool"), (None, "hold on <tool_")):
+        (blocks, reason, _), reply = ask(MESSAGES, "go h", tools=TOOLS[MESSAGES], stop_sequences=[stop] if stop else [])
+        equal((blocks, reason, reply["stop_sequence"]),
+              ([("text", text)], "stop_sequence" if stop else "end_turn", stop), "stops in what was held back")
+    # What might have become a stop string stands before the call that comes instead.
+    blocks = ask(MESSAGES, "go b", tools=TOOLS[MESSAGES], stop_sequences=["h:!"])[0][0]
+    equal((blocks[0], len(blocks)), (("text", "Both:"), 3), "text before a call")
     events = events_of(MESSAGES, {"max_tokens": 9, "messages": [{"role": "user", "content": "go s"}],
                                   "stop_sequences": ["STOP"], "temperature": 0})
     equal(events[-2]["delta"], {"stop_reason": "stop_sequence", "stop_sequence": "STOP"}, "message_delta")

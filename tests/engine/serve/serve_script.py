@@ -16,6 +16,7 @@ SCRIPTS = {
           'uments": {}}\n', "</tool_call>"],
     "b": ["Both", ": <tool_call>", '{"name": "time", "arguments": {"zone": "UTC"}}', "</tool_call>\n", "and ", "text."],
     "s": ["one ", "two ", "thr", "ee ST", "OP four", " five"],
+    "h": ["hold ", "on <tool", "_"],  # which might become a call
     "l": ["la "],  # for ever
 }
 LOOPS = "l"
