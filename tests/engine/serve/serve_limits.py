@@ -246,6 +246,14 @@ def test_queue():
         check(b"\n: keep-alive, prompt " in waited, "comments while a stream waits", waited[:500])
         check(waited.rstrip(b"\r\n0").endswith(b"data: [DONE]"), "the stream is whole", waited[-100:])
         check(b" 200 OK" in read_all(first)[:20], "the first one")
+        # A server that was held up for longer than --timeout goes on with its streams.
+        held = begin(server, dict(LONG, max_tokens=400, stream=True))
+        check(b" 200 OK" in held.recv(100), "a stream begins")
+        server.process.send_signal(signal.SIGSTOP)
+        select.select([], [], [], 1.5)
+        server.process.send_signal(signal.SIGCONT)
+        waited = read_all(held)
+        check(waited.rstrip(b"\r\n0").endswith(b"data: [DONE]"), "a stream beside a pause", waited[-100:])
         # The client that has waited in the queue, and hangs up there.
         first, second = begin(server, LONG), None
         server.wait_metric("kt_running", lambda n: n == 1)

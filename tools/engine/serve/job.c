@@ -202,10 +202,14 @@ static bool stream_next(void *data, struct kt_buffer *out)
         goes_on = !job->has_failed;
         job->ask.echoes = false;
     }
+    /* How long this takes is not the client's silence: libmicrohttpd would cut the stream when it comes back.
+     * What it takes to send is. */
+    kt_exchange_wait(job->exchange, true);
     while (goes_on && out->length == 0) {
         goes_on = go_on(job);
         keep_alive(job);
     }
+    kt_exchange_wait(job->exchange, false);
     if (goes_on)
         return true;
     describe(job);
