@@ -246,9 +246,10 @@ words "--host 0.0.0.0" "--port 8000" "--served-model-name 'a b'" "--api-key 'it'
     "--tensor-parallel-size 2" "--tool-call-parser qwen25"
 # KTransformers' names; what stands behind -- wins, and counts.
 run --model-path "$model" --weights-path "$model" --kt-num-gpu-experts 3 --tp 1 --max-running-requests 5 --dry-run \
-    --kt-gpu-prefill-threshold 7 -- --port 9 --kt-num-gpu-experts 2 --mem-fraction-static=0.5
+    --disable-shared-experts-fusion --kt-gpu-prefill-threshold 7 -- --port 9 --kt-num-gpu-experts 2 --mem-fraction-static=0.5
 exits 0
-words "--port 9" "--kt-num-gpu-experts 2" "--max-running-requests 5" "--kt-gpu-prefill-token-threshold 7"
+words "--port 9" "--kt-num-gpu-experts 2" "--max-running-requests 5" "--kt-gpu-prefill-token-threshold 7" \
+    "--disable-shared-experts-fusion"
 says_not 'port 30000\|experts 3\|static 0.8'
 run "$model" --dry-run -- --pp-size 1 --tp-size 2
 exits 2

@@ -182,6 +182,8 @@ static void add_gpu(const struct kt_cli *cli, const struct kt_run_args *args,
         kt_words_option(words, "--max-queued-requests", "%" PRIu64, args->max_queue);
     if (kt_cli_given(cli, "watchdog-timeout"))
         kt_words_option(words, "--watchdog-timeout", "%" PRIu64, launch->watchdog);
+    if (launch->fuses_not && !launch->fuses) /* SGLang fuses them where it can unless it is told not to */
+        kt_words_option(words, "--disable-shared-experts-fusion", NULL);
     if (launch->attention)
         kt_words_option(words, "--attention-backend", "%s", launch->attention);
     if (launch->n_machines > 1) {

@@ -10,7 +10,7 @@ struct kt_launch_args {
     const char *python, *gpu_memory, *placement, *counts, *attention, *dist_address;
     uint64_t gpu_experts, n_gpus, n_pools, threshold, chunk, deferred, n_machines, rank, watchdog;
     double fraction;
-    bool updates, trusts;
+    bool updates, trusts, fuses, fuses_not;
 };
 
 struct kt_run_args;
@@ -35,6 +35,11 @@ int kt_launch_refuse(const struct kt_cli *cli);
     {                                                                                            \
         .name = word, .type = KT_CLI_UINT, .offset = offsetof(struct kt_run_args, launch.field), \
         .minimum = least, .hidden = true                                                         \
+    }
+#define KT_LAUNCH_OLDER_FLAG(word, field)                                                        \
+    {                                                                                            \
+        .name = word, .type = KT_CLI_FLAG, .offset = offsetof(struct kt_run_args, launch.field), \
+        .hidden = true                                                                           \
     }
 /* Rows of kt run's table, whose struct has `launch`; then names that KT-Kernel and SGLang have for them. */
 #define KT_LAUNCH_OPTIONS                                                                                    \
@@ -70,6 +75,9 @@ int kt_launch_refuse(const struct kt_cli *cli);
         KT_LAUNCH_OLDER("kt-num-gpu-experts", gpu_experts, 0), KT_LAUNCH_OLDER("tp", n_gpus, 1),             \
         KT_LAUNCH_OLDER("tp-size", n_gpus, 1), KT_LAUNCH_OLDER("kt-gpu-prefill-threshold", threshold, 0),    \
         KT_LAUNCH_OLDER("kt-gpu-prefill-token-threshold", threshold, 0),                                     \
-        KT_LAUNCH_OLDER("kt-threadpool-count", n_pools, 1), KT_LAUNCH_OLDER("watchdog-timeout", watchdog, 0)
+        KT_LAUNCH_OLDER("kt-threadpool-count", n_pools, 1),                                                  \
+        KT_LAUNCH_OLDER("watchdog-timeout", watchdog, 0),                                                    \
+        KT_LAUNCH_OLDER_FLAG("enable-shared-experts-fusion", fuses),                                         \
+        KT_LAUNCH_OLDER_FLAG("disable-shared-experts-fusion", fuses_not)
 
 #endif
