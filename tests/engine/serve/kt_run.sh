@@ -55,6 +55,7 @@ warns 'lets other machines in'
 start "$model" --context 256 --chat-template chatml
 run_python serve_endpoints.py "$port"
 grep -q '"POST /v1/completions" 200 ' "$dir/served" || fail "the log must have a line for each request"
+[ "$(grep -c "requests have a field 'unknown'" "$dir/served")" = 1 ] || fail "an unknown field is named once"
 grep -q 'KATHARINA\|Hello' "$dir/served" && fail "the log must not have what was said"
 kt run "$model" --port "$port"
 exits 1

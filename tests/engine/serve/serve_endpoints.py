@@ -306,6 +306,29 @@ def test_refused():
     equal(server.request("DELETE", "/health")[0], 405, "DELETE")
     for path in ("/nowhere", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/v1", "//", "/v1/models/../../etc"):
         equal(server.request("GET", path)[0], 404, path)
+    for path, what in (("/v1/embeddings", "embeddings"), ("/infill", "infilling"), ("/v1/images/generations", "images"),
+                       ("/lora-adapters", "LoRA")):
+        server.error(path, {"input": "x"}, 501, code="not_implemented", holds=what)
+
+
+def test_strict():
+    """Fields that nobody reads are refused where a request wants that; all that are read are known."""
+    ok = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "strict": True}
+    server.error(CHAT, dict(ok, temperatur=1), 400, param="strict", holds="'temperatur'")
+    server.error(COMPLETIONS, {"prompt": "x", "strict": True, "": 1}, 400, param="strict")
+    server.error(COMPLETIONS, {"prompt": "x", "strict": True, "top_k min_p": 1}, 400, param="strict")
+    both_have = {"temperature": 0, "top_p": 1, "min_p": 0, "typical_p": 1, "top_n_sigma": 0, "xtc_probability": 0,
+                 "xtc_threshold": 0.1, "repetition_penalty": 1, "presence_penalty": 0, "frequency_penalty": 0,
+                 "dry_multiplier": 0, "dry_base": 1.75, "dry_allowed_length": 2, "top_k": 5, "seed": 1, "min_tokens": 1,
+                 "n": 1, "stream": False, "ignore_eos": False, "model": "tiny-moe-q4_k_m", "logit_bias": {},
+                 "stop_token_ids": [], "stop": ["z"], "user": "me"}
+    chat = {"logprobs": True, "top_logprobs": 1, "parallel_tool_calls": True, "max_completion_tokens": 1,
+            "tools": [], "tool_choice": "none", "chat_template_kwargs": {}, "response_format": {"type": "text"},
+            "reasoning_effort": "low", "add_generation_prompt": True, "continue_final_message": False,
+            "separate_reasoning": True, "return_progress": True}
+    equal(server.post(CHAT, dict(both_have, **ok, **chat))[0], 200, "all fields of chats")
+    completion = {"prompt": "x", "strict": True, "max_tokens": 1, "echo": True, "logprobs": 1, "best_of": 1}
+    equal(server.post(COMPLETIONS, dict(both_have, **completion))[0], 200, "all fields of completions")
 
 
 def test_nesting():

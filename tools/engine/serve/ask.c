@@ -256,7 +256,8 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
     *ask =
         (struct kt_ask){.dialect = dialect, .body = body, .is_chat = is_chat, .sampling = server->sampling};
     if (!kt_fields_read(body, both, &values, problem) ||
-        !kt_fields_read(body, is_chat ? of_chats : of_completions, &values, problem))
+        !kt_fields_read(body, is_chat ? of_chats : of_completions, &values, problem) ||
+        !kt_ask_check_unknown(server, body, problem))
         return false;
     set_sampling(&values, ask);
     if (!check_values(server, &values, ask, problem) || !read_stop(ask, problem) ||

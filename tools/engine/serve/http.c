@@ -412,7 +412,7 @@ static bool check_head(struct kt_exchange *exchange, const char *method, const c
     if (!check_key(exchange, problem))
         return false;
     if (!exchange->route)
-        return kt_problem_set(problem, 404, "not_found", NULL, "there is no such path here");
+        return kt_problem_path(problem, path);
     size_t length = strlen(exchange->route->path);
     if (exchange->route->path[length - 1] == '*')
         (void)snprintf(exchange->rest, sizeof(exchange->rest), "%s", path + length - 1);

@@ -35,6 +35,25 @@ bool kt_problem_field(struct kt_problem *problem, const char *param, const char 
     return false;
 }
 
+bool kt_problem_path(struct kt_problem *problem, const char *path)
+{
+    static const struct {
+        const char *path, *what;
+    } others[] = {{"/v1/embeddings", "embeddings"},
+                  {"/embedding", "embeddings"},
+                  {"/infill", "infilling"},
+                  {"/v1/images/", "images"},
+                  {"/v1/audio/", "sound"},
+                  {"/lora-adapters", "LoRA adapters"},
+                  {"/v1/load_lora_adapter", "LoRA adapters"},
+                  {"/v1/unload_lora_adapter", "LoRA adapters"}};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strncmp(path, others[i].path, strlen(others[i].path)) == 0)
+            return kt_problem_set(problem, 501, "not_implemented", NULL,
+                                  "this server writes text; it has nothing for %s", others[i].what);
+    return kt_problem_set(problem, 404, "not_found", NULL, "there is no such path here");
+}
+
 bool kt_problem_memory(struct kt_problem *problem)
 {
     return kt_problem_set(problem, 500, "out_of_memory", NULL, "there is no memory for this request");

@@ -20,6 +20,8 @@ bool kt_problem_set(struct kt_problem *problem, unsigned status, const char *cod
                     const char *format, ...) KT_PRINTF(5, 6);
 /* A 400 about one field. */
 bool kt_problem_field(struct kt_problem *problem, const char *param, const char *format, ...) KT_PRINTF(3, 4);
+/* 404, or 501 with a sentence where other servers have something at this path. */
+bool kt_problem_path(struct kt_problem *problem, const char *path);
 /* 500, of memory that could not be allocated. */
 bool kt_problem_memory(struct kt_problem *problem);
 /* The same of an error of the library; `status` of HTTP is what it means here. */
