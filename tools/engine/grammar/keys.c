@@ -306,6 +306,31 @@ static uint32_t write_place(const struct writing *w, const uint32_t *states)
     return n > 0 ? kt_op_switch(w->keys->reader->program, ranges, n, 0) : 0;
 }
 
+/* Where a key can go on with any character, wherever it is in the expressions, masks need not look at each
+ * token. */
+static void note_plain(struct kt_form_keys *keys)
+{
+    struct kt_program *p = keys->reader->program;
+    const struct kt_program *any = &keys->parts[ANY].program;
+    uint32_t groups = 0, first = p->ops[keys->places[0].op].next;
+    for (size_t i = 0; i < any->n_ops; i++)
+        groups |= any->ops[i].plain;
+    if (groups == 0)
+        return;
+    uint32_t rest = 0;
+    if (keys->has_rest) { /* an operation of its own, as many strings share what follows; 0: nothing may */
+        rest = kt_op_reserve(p);
+        kt_op_place(p, rest, keys->rest);
+    }
+    for (size_t i = 0; i < keys->n_places + keys->has_rest && p->status == KT_OK; i++) {
+        struct kt_op *op = &p->ops[i < keys->n_places ? p->ops[keys->places[i].op].next : rest];
+        bool is_begun = i < keys->n_places && keys->places[i].states[ANY] == keys->parts[ANY].start;
+        op->flags |= KT_OP_KEEP | KT_OP_ALIKE;
+        op->plain = is_begun ? groups : 0;
+        op->limit = first;
+    }
+}
+
 static bool afford(struct kt_form_keys *keys)
 {
     uint64_t cost = 0;
@@ -335,5 +360,7 @@ uint32_t kt_form_keys_write(struct kt_form_keys *keys, uint32_t (*value)(void *d
     for (size_t i = 0;
          i < keys->n_places && afford(keys) && keys->reader->status == KT_OK && p->status == KT_OK; i++)
         kt_op_place(p, keys->places[i].op, write_place(&w, keys->places[i].states));
+    if (keys->reader->status == KT_OK && p->status == KT_OK)
+        note_plain(keys);
     return first ? kt_op_byte(p, '"', 0, first) : 0;
 }

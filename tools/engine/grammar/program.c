@@ -253,12 +253,30 @@ static void compute_heights(struct kt_program *p, struct sources *s)
     }
 }
 
+static void judge_plain(struct kt_program *p)
+{
+    for (size_t i = 0; i < p->n_ops; i++) {
+        struct kt_op *op = &p->ops[i];
+        if (op->flags & KT_OP_ALIKE && (op->height == NEVER || op->height != p->ops[op->limit].height))
+            p->ops[op->limit].plain = 0;
+    }
+    for (size_t i = 0; i < p->n_ops; i++) {
+        struct kt_op *op = &p->ops[i];
+        if (!(op->flags & KT_OP_ALIKE))
+            continue;
+        op->plain = p->ops[op->limit].plain ? op->plain : 0;
+        op->limit = UINT32_MAX;
+        op->flags &= (uint8_t)~KT_OP_ALIKE;
+    }
+}
+
 enum kt_status kt_program_finish(struct kt_program *p, uint32_t start)
 {
     struct sources s = {.first = NULL};
-    if (p->status == KT_OK && find_sources(p, &s))
+    if (p->status == KT_OK && find_sources(p, &s)) {
         compute_heights(p, &s);
-    else if (p->status == KT_OK)
+        judge_plain(p);
+    } else if (p->status == KT_OK)
         p->status = KT_E_NOMEM;
     free(s.first);
     free(s.from);

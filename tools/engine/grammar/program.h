@@ -33,7 +33,10 @@ enum kt_op_kind {
 enum kt_op_flag {
     KT_OP_TAG = 1,     /**< of the model's own language: added tokens such as <tool_call> may be read */
     KT_OP_COUNTED = 2, /**< characters of `plain` add to the counter, which stays below `limit` */
-    KT_OP_KEEP = 4     /**< reads a character of `plain`: no state leaves it out (machine.h) */
+    KT_OP_KEEP = 4,    /**< reads a character of `plain`: no state leaves it out (machine.h) */
+    KT_OP_ALIKE =
+        8 /**< `plain` holds if all operations of this flag with this `limit`, the number of one of them,
+             need as many frames: kt_program_finish finds that out, and then `limit` is UINT32_MAX */
 };
 
 struct kt_op {
