@@ -7,7 +7,8 @@
 #define VEC_VNNI 1
 #define VEC_BF16 1
 #define TILED 1
-#define TUNING .prefetch_bytes = 1024
+#define ROW_PREFETCH 8192
+#define TUNING .prefetch_bytes = ROW_PREFETCH
 #define AMX_DOT AMX_DOT_BF16
 
 #include "plugins/bf16/pack.h"
@@ -29,15 +30,25 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
     return blockings;
 }
 
+enum { TUNED_ROW = TUNED_PIECE + 1 };
+
 static const struct kt_tunable tunables[] = {
     [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
     [TUNED_ROWS] = TUNABLE_TILE_ROWS(STREAMED_ROWS + 1, KT_TUNABLE_BITS),
     [TUNED_PIECE] = TUNABLE_PIECE,
+    [TUNED_ROW] = {.name = "row_prefetch_bytes",
+                   .what = "bytes that a product of one row prefetches ahead",
+                   .minimum = TUNABLE_PREFETCH_LEAST,
+                   .maximum = TUNABLE_PREFETCH_MOST,
+                   .standard = ROW_PREFETCH,
+                   .flags = KT_TUNABLE_DOUBLING},
 };
 
 static void multiply_gemv(struct part *part, uint32_t begin)
 {
-    struct panel panel = {.codes = part->panel_data, .tiles = part->tiles};
+    struct panel panel = {.codes = part->panel_data,
+                          .tiles = part->tiles,
+                          .few_distance = part->job->layout->tuned[TUNED_ROW]};
     static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
     struct strategy strategy = {microkernels, true, false};
     if (part->end - begin > 1 || part->job->layout->deterministic) {
@@ -57,7 +68,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
         return status;
     layout->row_unit = TILE_ROWS;
     layout->scratch_size = count_blocks(layout) * sizeof(struct block);
-    fill_tuned_tiles(layout, tuning.prefetch_bytes, STREAMED_ROWS + 1);
+    fill_tuned_tiles(layout, STREAMED_DISTANCE, STREAMED_ROWS + 1);
     return KT_OK;
 }
 
