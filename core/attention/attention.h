@@ -27,7 +27,8 @@ struct kt_attention {
     const struct kt_attention_ops *ops;
     void *instance;
     struct kt_attention_layout layout;
-    uint32_t n_heads, kv_heads; /* of queries, of keys */
+    uint64_t tuning[KT_MAX_TUNABLES]; /* what kt_attention_tune set; 0: as configured */
+    uint32_t n_heads, kv_heads;       /* of queries, of keys */
     uint32_t max_sequences;
     struct kt_kv_place *keys; /* [kv_heads] */
     struct kt_kv_place *values;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* create.c - attention of a layer: checks its parameters, chooses a plugin, has room in the arena. */
 #include "core/attention/attention.h"
+#include "core/attention/lay_out.h"
 #include "core/backend/registry.h"
-#include "core/backend/tuned.h"
 #include "core/base/error.h"
-#include "core/base/size.h"
-#include "core/config/config.h"
 #include "core/context/context.h"
 #include "core/kv/cache.h"
 #include "core/machine/pool.h"
@@ -18,9 +16,6 @@
 
 #define DEFAULT_SEQUENCES 64
 #define MOST_SEQUENCES 65536
-
-/* Bytes of a thread for results of parts. */
-#define PARTS_SIZE (UINT64_C(1) << 20)
 
 /* ---- what the caller asks for ---- */
 
@@ -101,66 +96,15 @@ static enum kt_status find_shape(struct kt_attention *attention, const struct kt
 
 /* ---- which plugin ---- */
 
-static enum kt_status check_layout(const struct kt_attention_layout *layout,
-                                   const struct kt_attention_shape *shape, struct kt_error *error)
-{
-    const uint64_t most = UINT64_C(1) << 32;
-    if (memcmp(&layout->shape, shape, sizeof *shape) != 0)
-        return kt_fail(error, KT_E_PLUGIN, "its layout() changed the shape that it was asked for");
-    if (layout->max_queries < 1 || layout->max_queries > 65536)
-        return kt_fail(error, KT_E_PLUGIN, "its layout has max_queries = %u; 1 to 65536 is possible",
-                       layout->max_queries);
-    if (layout->partial_stride < 64 || layout->partial_stride % 64 || layout->partial_stride > most ||
-        layout->scratch_size > most)
-        return kt_fail(
-            error, KT_E_PLUGIN,
-            "its layout has partial_stride = %llu and scratch_size = %llu; multiples of 64 from 64 "
-            "on, and both to %llu, are possible",
-            (unsigned long long)layout->partial_stride, (unsigned long long)layout->scratch_size,
-            (unsigned long long)most);
-    return KT_OK;
-}
-
-/* Keys of [tuned.NAME] call a shape by its heads of queries for each of keys, and by its sizes. */
-static void find_subject(const struct kt_attention *attention, const struct kt_backend *backend,
-                         struct kt_tuned_subject *subject)
-{
-    const struct kt_attention_ops *ops = KT_LEVEL_TABLE(backend->level, attention);
-    const struct kt_attention_shape *shape = &attention->layout.shape;
-    *subject = (struct kt_tuned_subject){
-        .backend = backend,
-        .n_tunables = KT_TUNABLES(ops, kt_attention_ops),
-        .deterministic = kt_config_bool(attention->context->config, "core", "deterministic"),
-    };
-    subject->tunables = subject->n_tunables ? ops->tunables : NULL;
-    (void)snprintf(subject->format, sizeof subject->format, "%s", kt_dtype_name(shape->key.dtype));
-    (void)snprintf(subject->shape, sizeof subject->shape, "attention-%ux%ux%u", shape->n_heads,
-                   shape->key_size, shape->value_size);
-}
-
 static enum kt_status ask(struct kt_attention *attention, const struct kt_backend *backend,
                           struct kt_error *error)
 {
-    const struct kt_attention_shape shape = attention->layout.shape;
-    const struct kt_attention_ops *ops = KT_LEVEL_TABLE(backend->level, attention);
-    struct kt_attention_layout layout = {
-        .deterministic = (uint32_t)kt_config_bool(attention->context->config, "core", "deterministic"),
-    };
-    struct kt_tuned_subject subject;
-    find_subject(attention, backend, &subject);
-    memcpy(&layout.shape, &shape, sizeof shape);
-    kt_tuned_fill(&subject, layout.tuned);
-    error->message[0] = '\0';
-    enum kt_status status = ops->layout(backend->instance, &layout, error);
-    if (status != KT_OK)
-        return kt_fail_plugin(error, status, "it refuses without a reason");
-    status = check_layout(&layout, &shape, error);
-    if (status == KT_OK)
-        status = kt_tuned_check_values(subject.tunables, subject.n_tunables, layout.tuned, error);
+    struct kt_attention_layout layout;
+    enum kt_status status = kt_attention_lay_out(attention, backend, &layout, error);
     if (status != KT_OK)
         return status;
     attention->backend = backend;
-    attention->ops = ops;
+    attention->ops = KT_LEVEL_TABLE(backend->level, attention);
     attention->instance = backend->instance;
     attention->layout = layout;
     return KT_OK;
@@ -269,23 +213,10 @@ static enum kt_status place_heads(struct kt_attention *attention, const struct k
 static enum kt_status make_room(struct kt_attention *attention, struct kt_error *error)
 {
     struct kt_context *context = attention->context;
-    const struct kt_attention_layout *layout = &attention->layout;
-    uint64_t need[KT_MAX_NODES];
-    for (uint32_t n = 0; n < attention->n_nodes; n++) {
-        struct kt_attention_buffers *buffers = &attention->buffers[n];
-        uint64_t threads = context->pool->subpool[n].n_threads;
-        buffers->result = layout->max_queries * layout->partial_stride;
-        buffers->thread_stride = kt_align64(layout->scratch_size) + 3 * buffers->result;
-        buffers->parts = threads * buffers->thread_stride;
-        buffers->n_parts = threads * (PARTS_SIZE / buffers->result + 1);
-        buffers->size = buffers->parts + buffers->n_parts * buffers->result;
-        need[n] = buffers->size;
-    }
     enum kt_status status = kt_pool_lock(context->pool, error);
     if (status != KT_OK)
         return status;
-    status = kt_arena_grow(&context->arena, context->topology, attention->n_nodes, need, 0,
-                           context->huge_pages, error);
+    status = kt_attention_make_room(attention, &attention->layout, attention->buffers, error);
     kt_pool_unlock(context->pool);
     return status;
 }

@@ -38,14 +38,22 @@ const struct kt_setting *kt_tuned_setting(const struct kt_tuned_subject *subject
     return found;
 }
 
-void kt_tuned_fill(const struct kt_tuned_subject *subject, uint64_t tuned[KT_MAX_TUNABLES])
+static uint64_t find_value(const struct kt_tuned_subject *subject, uint32_t index)
 {
-    for (uint32_t i = 0; i < subject->n_tunables; i++) {
-        const struct kt_tunable *tunable = &subject->tunables[i];
-        const struct kt_setting *setting = kt_tuned_setting(subject, tunable->name);
-        bool ignored = subject->deterministic && tunable->flags & KT_TUNABLE_BITS;
-        tuned[i] = setting && !ignored ? strtoull(setting->value, NULL, 10) : tunable->standard;
-    }
+    const struct kt_tunable *tunable = &subject->tunables[index];
+    const struct kt_setting *setting = kt_tuned_setting(subject, tunable->name);
+    bool ignored = subject->deterministic && tunable->flags & KT_TUNABLE_BITS;
+    return setting && !ignored ? strtoull(setting->value, NULL, 10) : tunable->standard;
+}
+
+void kt_tuned_fill(const struct kt_tuned_subject *subject, const uint64_t tuning[KT_MAX_TUNABLES],
+                   uint64_t tuned[KT_MAX_TUNABLES])
+{
+    for (uint32_t i = 0; i < subject->n_tunables; i++)
+        if (tuning[i] == KT_TUNING_STANDARD)
+            tuned[i] = subject->tunables[i].standard;
+        else
+            tuned[i] = tuning[i] ? tuning[i] : find_value(subject, i);
 }
 
 /* ---- what layout() left --------------------------------------------------------------------- */

@@ -22,8 +22,12 @@ struct kt_tuned_subject {
 /* The setting of a tunable (or KT_TUNED_GAIN): the one that names most, format before shape; NULL: none. */
 const struct kt_setting *kt_tuned_setting(const struct kt_tuned_subject *subject, const char *name);
 
-/* The values that layout() gets. */
-void kt_tuned_fill(const struct kt_tuned_subject *subject, uint64_t tuned[KT_MAX_TUNABLES]);
+/* A value that was set in a program: the tunable's standard, whatever is configured; 0: as configured. */
+#define KT_TUNING_STANDARD UINT64_MAX
+
+/* The values that layout() gets: those set in a program, else the configured ones. */
+void kt_tuned_fill(const struct kt_tuned_subject *subject, const uint64_t tuning[KT_MAX_TUNABLES],
+                   uint64_t tuned[KT_MAX_TUNABLES]);
 
 /* Are those that layout() left within the tunables' ranges? */
 enum kt_status kt_tuned_check_values(const struct kt_tunable *tunables, uint32_t n_tunables,

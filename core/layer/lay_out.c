@@ -139,18 +139,6 @@ void kt_layer_tuned_subject(const struct kt_layer *layer, const struct kt_backen
                    (unsigned long long)layer->params.intermediate_size);
 }
 
-/* The configured values, or those of kt_layer_tune. */
-static void fill_tuned(const struct kt_layer *layer, const struct kt_tuned_subject *subject,
-                       struct kt_layout *layout)
-{
-    kt_tuned_fill(subject, layout->tuned);
-    for (uint32_t i = 0; i < subject->n_tunables; i++)
-        if (layer->tuning[i] == KT_TUNING_STANDARD)
-            layout->tuned[i] = subject->tunables[i].standard;
-        else if (layer->tuning[i])
-            layout->tuned[i] = layer->tuning[i];
-}
-
 enum kt_status kt_lay_out_shape(const struct kt_backend *backend, const struct kt_layer *layer,
                                 const struct kt_shape *shape, const char *form, struct kt_layout *layout,
                                 struct kt_error *error)
@@ -161,7 +149,7 @@ enum kt_status kt_lay_out_shape(const struct kt_backend *backend, const struct k
     layout->deterministic = subject.deterministic;
     if (form)
         (void)snprintf(layout->form, sizeof layout->form, "%s", form);
-    fill_tuned(layer, &subject, layout);
+    kt_tuned_fill(&subject, layer->tuning, layout->tuned);
     error->message[0] = '\0';
     enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
     if (status != KT_OK)

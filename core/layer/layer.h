@@ -29,9 +29,6 @@
 #define KT_MAX_SIZE (UINT64_C(1) << 24)
 #define KT_MAX_TOKENS (1u << 24)
 
-/* Of kt_layer.tuning: the tunable's standard, whatever is configured. */
-#define KT_TUNING_STANDARD UINT64_MAX
-
 /* Of kt_plan.rounding. */
 #define KT_ROUNDING_SIZE sizeof(((struct kt_plan *)0)->rounding)
 

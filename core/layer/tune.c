@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tune.c - the tunables of a loaded layer: listed, and changed. */
+#include "core/backend/tuning.h"
 #include "core/base/error.h"
-#include "core/base/suggest.h"
 #include "core/context/context.h"
 #include "core/layer/lay_out.h"
 #include "core/layer/linear.h"
@@ -9,8 +9,6 @@
 #include "core/layer/selection.h"
 #include "core/machine/pool.h"
 
-#include <kt/tune.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,11 +29,6 @@ static enum kt_status check_loaded(const struct kt_layer *layer, struct kt_error
     return KT_OK;
 }
 
-static bool is_forbidden(const struct kt_tuned_subject *subject, uint32_t index)
-{
-    return subject->deterministic && subject->tunables[index].flags & KT_TUNABLE_BITS;
-}
-
 enum kt_status kt_layer_tunable(const struct kt_layer *layer, uint32_t index, struct kt_tunable_info *info,
                                 struct kt_error *error)
 {
@@ -47,24 +40,7 @@ enum kt_status kt_layer_tunable(const struct kt_layer *layer, uint32_t index, st
         return status;
     const struct kt_layout *layout = &first_shard(layer)->layout;
     kt_layer_tuned_subject(layer, layer->backend, &layout->shape, &subject);
-    if (index >= subject.n_tunables)
-        return kt_fail(error, KT_E_RANGE, "%s: tunable %u: level %s of %s has %u", layer->name, index,
-                       layer->backend->level->name, layer->backend->name, subject.n_tunables);
-    const struct kt_tunable *tunable = &subject.tunables[index];
-    *info = (struct kt_tunable_info){
-        .name = tunable->name,
-        .what = tunable->what,
-        .minimum = tunable->minimum,
-        .maximum = tunable->maximum,
-        .value = layout->tuned[index],
-        .doubling = (tunable->flags & KT_TUNABLE_DOUBLING) != 0,
-        .bits = (tunable->flags & KT_TUNABLE_BITS) != 0,
-        .forbidden = is_forbidden(&subject, index),
-    };
-    (void)snprintf(info->section, sizeof info->section, "tuned.%s", layer->backend->name);
-    (void)snprintf(info->key, sizeof info->key, "%s.%s.%s.%s", layer->backend->level->name, subject.format,
-                   subject.shape, tunable->name);
-    return KT_OK;
+    return kt_tuning_info(&subject, layer->name, layout->tuned, index, info, error);
 }
 
 /* Everything that packed weights and the other buffers rely on. */
@@ -149,33 +125,18 @@ static enum kt_status set_value(struct kt_layer *layer, uint32_t index, uint64_t
 enum kt_status kt_layer_tune(struct kt_layer *layer, const char *name, uint64_t value, struct kt_error *error)
 {
     struct kt_tuned_subject subject;
-    const char *names[KT_MAX_TUNABLES];
     uint32_t i = 0;
     enum kt_status status = check_loaded(layer, error);
     if (status != KT_OK)
         return status;
     kt_layer_tuned_subject(layer, layer->backend, &first_shard(layer)->layout.shape, &subject);
-    for (; i < subject.n_tunables && (!name || strcmp(subject.tunables[i].name, name) != 0); i++)
-        names[i] = subject.tunables[i].name;
-    if (i == subject.n_tunables) {
-        const char *nearest = name ? kt_nearest(name, names, i) : NULL;
-        return kt_fail(error, KT_E_INVALID, "%s: level %s of %s has no tunable %s%s%s%s", layer->name,
-                       layer->backend->level->name, layer->backend->name, name ? name : "NULL",
-                       nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-    }
-    const struct kt_tunable *tunable = &subject.tunables[i];
-    if (value != 0 && (value < tunable->minimum || value > tunable->maximum))
-        return kt_fail(error, KT_E_RANGE, "%s: %s = %llu; %llu to %llu is possible, or 0 for the standard",
-                       layer->name, name, (unsigned long long)value, (unsigned long long)tunable->minimum,
-                       (unsigned long long)tunable->maximum);
-    if (value != 0 && is_forbidden(&subject, i))
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: %s changes at how many rows bits change, which core.deterministic forbids",
-                       layer->name, name);
+    status = kt_tuning_choose(&subject, layer->name, name, &i, &value, error);
+    if (status != KT_OK)
+        return status;
     if (atomic_load(&layer->outstanding))
         return kt_fail(error, KT_E_BUSY, "%s still has submitted work; wait for it before tuning",
                        layer->name);
-    return set_value(layer, i, value ? value : KT_TUNING_STANDARD, error);
+    return set_value(layer, i, value, error);
 }
 
 enum kt_status kt_linear_tunable(const struct kt_linear *linear, uint32_t index, struct kt_tunable_info *info,

@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+struct kt_attention;
 struct kt_linear;
 
 /** A number that may be tuned: struct kt_tunable of <kt/plugin.h>. */
@@ -45,6 +46,17 @@ enum kt_status kt_linear_tunable(const struct kt_linear *linear, uint32_t index,
                                  struct kt_error *error);
 enum kt_status kt_linear_tune(struct kt_linear *linear, const char *name, uint64_t value,
                               struct kt_error *error);
+
+/** The same of attention, whose keys have the form of the cache's keys and a shape such as
+ * "attention-8x128x128": heads of queries for each of keys, numbers of a key and of a value. */
+enum kt_status kt_attention_tunable(const struct kt_attention *attention, uint32_t index,
+                                    struct kt_tunable_info *info, struct kt_error *error);
+enum kt_status kt_attention_tune(struct kt_attention *attention, const char *name, uint64_t value,
+                                 struct kt_error *error);
+
+/** For people, which configured values are in force, as kt_plan.tuned says it of a layer; what does not fit
+ * is left out. `size` is above 0. */
+void kt_attention_tuned(const struct kt_attention *attention, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
  *     weights    row by row, in place of the scores
  *     outputs    page by page, 16 columns of values at once
  *
- * Parameters  MOST_QUERIES  queries of an attend
+ * Parameters  MOST_QUERIES  queries of an attend, where kt tune has found nothing else
  * and those of attention/product_tmpl.h and simd/simd.h.
  *
  * Latents: a page of keys is unpacked once, as its columns are the values' columns. Lines of 16 queries'
@@ -66,13 +66,13 @@ static enum kt_status lay_out_floats(void *instance, struct kt_attention_layout 
 {
     const struct kt_attention_shape *shape = &layout->shape;
     (void)instance;
-    enum kt_status status = attention_check(layout, MOST_QUERIES, error);
+    enum kt_status status = attention_check(layout, error);
     if (status != KT_OK)
         return status;
-    uint64_t latent =
-        shape->latent ? (CHUNK + round_up(shape->value_size, LINE)) * round_up(MOST_QUERIES, LINE) : 0;
-    layout->scratch_size =
-        sizeof(float) * (MOST_QUERIES * (query_stride(shape) + CHUNK) + block_size(shape) + latent);
+    attention_tile(layout, layout->tuned[TUNED_QUERIES], MOST_QUERIES);
+    const uint64_t n = layout->max_queries;
+    uint64_t latent = shape->latent ? (CHUNK + round_up(shape->value_size, LINE)) * round_up(n, LINE) : 0;
+    layout->scratch_size = sizeof(float) * (n * (query_stride(shape) + CHUNK) + block_size(shape) + latent);
     layout->words[WORD_ROUNDED] = has_rounded(shape);
     if (ROUNDED_PAIRS && !has_rounded(shape))
         layout->instruction = VEC_FLOAT_FMA;
@@ -97,8 +97,8 @@ static struct attend begin_job(const struct kt_attend *job)
         .queries = job->scratch,
     };
     work.n_padded = (uint32_t)round_up(work.n, LINE);
-    work.weights = work.queries + MOST_QUERIES * work.query_stride;
-    work.block = work.weights + MOST_QUERIES * CHUNK;
+    work.weights = work.queries + job->layout->max_queries * work.query_stride;
+    work.block = work.weights + (uint64_t)job->layout->max_queries * CHUNK;
     work.turned = work.block + block_size(shape);
     work.columns = work.turned + CHUNK * work.n_padded;
     work.rounded = job->layout->words[WORD_ROUNDED];

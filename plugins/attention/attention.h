@@ -37,6 +37,20 @@ static inline float *partial_output(void *partial)
     return (float *)(void *)((char *)partial + PARTIAL_OUTPUT);
 }
 
+/* What `kt tune` may set, by the order of a level's list; neither changes a bit of a result. */
+enum { TUNED_QUERIES, TUNED_STRIPS };
+#define TUNABLE_QUERIES                                                                               \
+    {                                                                                                 \
+        .name = "tile_queries", .what = "queries at once that share what is read of keys and values", \
+        .minimum = 16, .maximum = 1024, .standard = 0, .flags = KT_TUNABLE_DOUBLING                   \
+    }
+#define TUNABLE_STRIPS(most)                                                                        \
+    {                                                                                               \
+        .name = "fetch_strips",                                                                     \
+        .what = "strips of keys or values that are prefetched line by line in turns", .minimum = 1, \
+        .maximum = (most), .standard = (most), .flags = KT_TUNABLE_DOUBLING                         \
+    }
+
 /* Which keys of a chunk a query sees: from first to below end, counted from the beginning of the chunk. */
 struct visible {
     uint32_t first, end;
@@ -60,9 +74,16 @@ static inline const uint8_t *find_page(const struct kt_kv_place *place, const ui
     return (const uint8_t *)place->base + pages[token / KT_KV_PAGE] * place->page_stride;
 }
 
-/* What all levels refuse, and what does not depend on them; the level adds its scratch_size. */
-enum kt_status attention_check(struct kt_attention_layout *layout, uint32_t max_queries,
-                               struct kt_error *error);
+/* What all levels refuse, and what does not depend on them; the level sets its queries (attention_tile) and
+ * adds its scratch_size. */
+enum kt_status attention_check(struct kt_attention_layout *layout, struct kt_error *error);
+
+/* Queries of an attend: what `kt tune` found, `tuned`, or the level's. */
+static inline void attention_tile(struct kt_attention_layout *layout, uint64_t tuned, uint32_t standard)
+{
+    layout->max_queries = tuned ? (uint32_t)tuned : standard;
+    layout->tuned[TUNED_QUERIES] = layout->max_queries;
+}
 
 /* In kernel_LEVEL.c. */
 extern const struct kt_attention_ops attention_ops_scalar;

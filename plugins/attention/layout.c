@@ -19,8 +19,7 @@ static enum kt_status check_size(const char *what, uint32_t size, struct kt_erro
     return kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s have %u numbers; 1 to 1024 are possible", what, size);
 }
 
-enum kt_status attention_check(struct kt_attention_layout *layout, uint32_t max_queries,
-                               struct kt_error *error)
+enum kt_status attention_check(struct kt_attention_layout *layout, struct kt_error *error)
 {
     const struct kt_attention_shape *shape = &layout->shape;
     if (!form_of(shape->key.dtype) || !form_of(shape->value.dtype))
@@ -33,7 +32,6 @@ enum kt_status attention_check(struct kt_attention_layout *layout, uint32_t max_
         status = check_size("values", shape->value_size, error);
     if (status != KT_OK)
         return status;
-    layout->max_queries = max_queries;
     layout->partial_stride = PARTIAL_OUTPUT + round_up(shape->value_size, LINE) * sizeof(float);
     return KT_OK;
 }

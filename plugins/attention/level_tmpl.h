@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attention/level_tmpl.h - sums of partial results, outputs, and a level's struct kt_attention_ops.
- * Parameters: those of simd/simd.h.
+ * Parameters: those of simd/simd.h. Wanted: MOST_ACROSS_STRIPS, if fetch_strips is a tunable of the level:
+ * the most of them.
  */
 #ifndef KT_PLUGINS_ATTENTION_LEVEL_TMPL_H
 #define KT_PLUGINS_ATTENTION_LEVEL_TMPL_H
@@ -109,6 +110,14 @@ static void finish(void *instance, const struct kt_attention_finish *job)
         finish_query(job, q, (const void *)((const char *)job->partial + q * job->layout->partial_stride));
 }
 
+static const struct kt_tunable tunables[] = {
+    [TUNED_QUERIES] = TUNABLE_QUERIES,
+#ifdef MOST_ACROSS_STRIPS
+    [TUNED_STRIPS] = TUNABLE_STRIPS(MOST_ACROSS_STRIPS),
+#endif
+};
+#define TUNABLES .tunables = tunables, .n_tunables = sizeof tunables / sizeof *tunables
+
 /* A level that computes all in float32: includer's functions lay_out_floats() and attend_floats(). */
 #define ATTENTION_OPS(level)                                \
     const struct kt_attention_ops attention_ops_##level = { \
@@ -117,6 +126,7 @@ static void finish(void *instance, const struct kt_attention_finish *job)
         .attend = attend_floats,                            \
         .merge = merge,                                     \
         .finish = finish,                                   \
+        TUNABLES,                                           \
     }
 
 #endif

@@ -9,7 +9,8 @@
  * Parameters  TILES_H  the header with multiply_tiles(), MOST_ACROSS(groups), tiles of b that it takes, and
  *                      TILES_ROWS: it writes rows up to a multiple of that
  *             TILES_CODES  also in TILES_H: 1 if codes of Q8_0 are multiplied as they are, but of latents
- *             MOST_PAIR_QUERIES, MOST_LATENT_QUERIES  of an attend: in general, and of latents
+ *             MOST_PAIR_QUERIES, MOST_LATENT_QUERIES  of an attend, where kt tune has found nothing else: in
+ *                      general, and of latents
  * Wanted      THREAD_FUNCTIONS  thread_enter and thread_leave of struct kt_attention_ops, if there are any
  * and those of attention/attend_tmpl.h.
  */
@@ -137,12 +138,19 @@ static void load_queries(const struct pairs *work, const struct some *some)
 
 /* ---- scores ---- */
 
+/* Strips of so many bytes, none yet. */
+static struct fetcher *start_fetcher(struct pairs *work, uint64_t bytes)
+{
+    work->fetcher = (struct fetcher){.lines = (uint32_t)(bytes / 64),
+                                     .across = (uint32_t)work->job->layout->tuned[TUNED_STRIPS]};
+    return &work->fetcher;
+}
+
 /* Pages of codes, with their scales, of tokens `token` to below end. */
 static void fetch_codes(struct pairs *work, const struct kt_kv_place *place, uint64_t token, uint64_t end)
 {
-    struct fetcher *f = &work->fetcher;
     const uint64_t scales = (uint64_t)divide_up(place->field.width, KT_KV_GROUP) * KT_KV_PAGE * 2;
-    *f = (struct fetcher){.lines = (uint32_t)((place->scales + scales) / 64)};
+    struct fetcher *f = start_fetcher(work, place->scales + scales);
     for (token -= token % KT_KV_PAGE; token < end && f->n < MOST_STRIPS; token += KT_KV_PAGE)
         f->strip[f->n++] = find_page(place, work->job->pages, token);
 }
@@ -151,12 +159,10 @@ static void fetch_codes(struct pairs *work, const struct kt_kv_place *place, uin
 static void fetch_values(struct pairs *work, const struct some *some)
 {
     const struct kt_attend *job = work->job;
-    struct fetcher *f = &work->fetcher;
     bool latent = job->layout->shape.latent;
+    struct fetcher *f = start_fetcher(work, latent ? 2 * block_bytes(work) : LINE * line_bytes(work));
     uint64_t token = latent ? job->end : work->start + some->begin;
     uint64_t end = latent ? job->next : work->start + some->end;
-    *f = (struct fetcher){.lines =
-                              (uint32_t)((latent ? 2 * block_bytes(work) : LINE * line_bytes(work)) / 64)};
     if (latent ? work->wide_keys : work->wide_values) {
         fetch_codes(work, job->values, job->end, job->next);
         return;
@@ -281,8 +287,7 @@ static void weigh_pairs(struct pairs *work, const struct some *some)
 static void fetch_keys(struct pairs *work)
 {
     const struct kt_attend *job = work->job;
-    struct fetcher *f = &work->fetcher;
-    *f = (struct fetcher){.lines = (uint32_t)(2 * block_bytes(work) / 64)};
+    struct fetcher *f = start_fetcher(work, 2 * block_bytes(work));
     if (work->wide_keys || work->query_scales) {
         fetch_codes(work, job->keys, job->end, job->next);
         return;
@@ -444,6 +449,7 @@ static enum kt_status lay_out_pairs(void *instance, struct kt_attention_layout *
                                     struct kt_error *error)
 {
     const struct kt_attention_shape *shape = &layout->shape;
+    const uint64_t queries = layout->tuned[TUNED_QUERIES];
     enum kt_status status = lay_out_floats(instance, layout, error);
     if (status != KT_OK)
         return status;
@@ -452,7 +458,7 @@ static enum kt_status lay_out_pairs(void *instance, struct kt_attention_layout *
         return KT_OK;
     }
     layout->words[WORD_PAIRS] = 1;
-    layout->max_queries = shape->latent ? MOST_LATENT_QUERIES : MOST_PAIR_QUERIES;
+    attention_tile(layout, queries, shape->latent ? MOST_LATENT_QUERIES : MOST_PAIR_QUERIES);
     layout->scratch_size = pairs_size(shape);
     return KT_OK;
 }
@@ -467,6 +473,7 @@ static enum kt_status lay_out_pairs(void *instance, struct kt_attention_layout *
                                                            .attend = attend_pairs,                         \
                                                            .merge = merge_pairs,                           \
                                                            .finish = finish_pairs,                         \
+                                                           TUNABLES,                                       \
                                                            THREAD_FUNCTIONS}
 
 #endif

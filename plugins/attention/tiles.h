@@ -23,22 +23,27 @@
     (CHUNK * 2 + 64) /* bytes from a row of weights to the next: not all in the same lines of L1 */
 #define FLOATS_ROW (CHUNK + LINE) /* the same of weights in float32, in numbers */
 
-/* Memory that will be read next, a few lines with each step: strip after strip (take_lines), or all strips at
- * once (fetch_across). */
+/* Memory that will be read next, a few lines with each step: strip after strip (take_lines), or some strips
+ * at once (fetch_across). */
 struct fetcher {
     const uint8_t *strip[MOST_STRIPS];
-    uint32_t lines; /* of each strip */
+    uint32_t lines;  /* of each strip */
+    uint32_t across; /* strips at once */
     uint32_t n, at, line;
 };
 
-/* The next line of every strip, some times: as many streams as strips, which the hardware follows. */
+/* The next line of each of some strips, some times: as many streams as strips, which the hardware follows. */
 INLINE void fetch_across(struct fetcher *f, uint32_t times)
 {
-    const uint32_t end = f->lines - f->line < times ? f->lines : f->line + times;
-    for (uint32_t line = f->line; line < end; line++)
-        for (uint32_t i = 0; i < f->n; i++)
-            PREFETCH(f->strip[i] + (uint64_t)line * 64);
-    f->line = end;
+    for (; times > 0 && f->at < f->n; times--) {
+        const uint32_t end = f->n - f->at < f->across ? f->n : f->at + f->across;
+        for (uint32_t i = f->at; i < end; i++)
+            PREFETCH(f->strip[i] + (uint64_t)f->line * 64);
+        if (++f->line == f->lines) {
+            f->line = 0;
+            f->at = end;
+        }
+    }
 }
 
 /* Lines from `at` to below `end`, one of them with each call. */

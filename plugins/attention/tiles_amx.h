@@ -9,6 +9,7 @@
 #include "plugins/attention/tiles.h"
 #include "plugins/common/simd/amx.h"
 
+#define MOST_ACROSS_STRIPS STEPS
 #define MOST_ACROSS(groups) ((groups) > 1 ? 2u : 4u)
 #define TILES_ROWS LINE
 #define TILES_CODES 0
@@ -16,7 +17,8 @@
 /* How often fetch_across() is called for, with each of n tiles of a step. */
 static uint32_t find_times(const struct tiles *p, uint32_t n)
 {
-    return p->share > 0 ? divide_up(p->share, p->fetcher->n * n) : 0;
+    const struct fetcher *f = p->fetcher;
+    return p->share > 0 ? divide_up(p->share, (f->n < f->across ? f->n : f->across) * n) : 0;
 }
 
 /* One group of rows, n tiles of b. Lines are fetched tile by tile: in a burst they would be dropped. */

@@ -28,6 +28,7 @@ ATTEND_WINDOW       attention-numbers    window 128, .*float64 gives
 ATTEND_CHUNK        attention-numbers    queries at 255, .*float64 gives
 ATTEND_BEGIN        attention-numbers    attend, .*beyond its scratch
 ATTEND_BEYOND       attention-numbers    behind the end of partial results\|beyond its partial results
+ATTEND_TUNED        attention-numbers    float64 gives
 ATTEND_FAILS        attention-numbers    it failed: no reason at all
 ATTEND_ALLOCATES    attention-numbers    attend asks the host for memory
 ATTEND_SCRATCH      attention-numbers    behind the end of scratch\|beyond its scratch

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wrong_attention.c - plain attention, with one fault in what it does: the one that KT_TEST_FAULT names in
- * the environment. tests/kt/kt_plugin_attention.sh says which check must find it.
+ * the environment. tests/kt/kt_plugin_attention.sh says which check must find it. SLOW is no fault: all is
+ * computed as often as a tunable says, for tests/kt/kt_tune_attention.sh.
  */
 #define _GNU_SOURCE
 #include <kt/plugin.h>
@@ -230,8 +231,11 @@ static void attend(void *instance, const struct kt_attend *job)
         *((volatile char *)job->keys->base + job->pages[0] * job->keys->page_stride) = 0;
     if (IS(ATTEND_PAGES) && ((const volatile uint32_t *)job->pages)[job->end / KT_KV_PAGE + 1] == 99)
         return;
-    for (uint32_t q = 0; q < job->n_tokens * job->n_heads; q++)
-        attend_one(job, q, (void *)((char *)job->partial + q * job->layout->partial_stride));
+    for (uint64_t i = IS(SLOW) ? job->layout->tuned[0] : 1; i > 0; i--)
+        for (uint32_t q = 0; q < job->n_tokens * job->n_heads; q++)
+            attend_one(job, q, (void *)((char *)job->partial + q * job->layout->partial_stride));
+    if (IS(ATTEND_TUNED) && job->layout->tuned[0] == 16)
+        first->out[0] *= 2;
     if (IS(TILE) && job->n_tokens > 1)
         first->out[0] *= 1.000001f;
     for (uint32_t q = 1; IS(NAN_LEAKS) && q < job->n_tokens * job->n_heads; q++)
@@ -306,12 +310,21 @@ static enum kt_status open_plugin(const struct kt_host *own, const struct kt_cap
     return KT_OK;
 }
 
+static const struct kt_tunable tunables[] = {{.name = "work",
+                                              .what = "times that all is computed",
+                                              .minimum = 1,
+                                              .maximum = 16,
+                                              .standard = 8,
+                                              .flags = KT_TUNABLE_DOUBLING}};
+
 static const struct kt_attention_ops attention = {
     .struct_size = sizeof attention,
     .layout = layout,
     .attend = attend,
     .merge = merge,
     .finish = finish,
+    .tunables = tunables,
+    .n_tunables = 1,
 };
 static const struct kt_level level = {.struct_size = sizeof level,
                                       .name = "scalar",

@@ -53,9 +53,12 @@ struct kt_attention_params world_params(const struct world *world)
     return params;
 }
 
-bool world_open(struct world *world, const struct shape *shape, const char *level, int threads, int nodes)
+/* With n more settings. */
+static bool open_level(struct world *world, const struct shape *shape, const char *level, int threads,
+                       int nodes, const char *const *more, size_t n)
 {
     char module[512], wish[64], count[32];
+    const char *settings[4 + WORLD_SETTINGS] = {module, wish, count, "core.spin_us=0"};
     const char *file = sandbox_backend("attention");
     memset(world, 0, sizeof *world);
     if (!file)
@@ -69,7 +72,9 @@ bool world_open(struct world *world, const struct shape *shape, const char *leve
         ck_assert_int_eq(setenv("HWLOC_SYNTHETIC", text, 1), 0);
     }
     world->shape = shape;
-    world->context = fixture_context_with((const char *const[]){module, wish, count, "core.spin_us=0"}, 4);
+    for (size_t i = 0; i < n; i++)
+        settings[4 + i] = more[i];
+    world->context = fixture_context_with(settings, 4 + n);
     ck_assert_int_eq(unsetenv("HWLOC_SYNTHETIC"), 0);
     struct kt_kv_field fields[2] = {
         {.kind = KT_KV_ROWS,
@@ -102,6 +107,17 @@ bool world_open(struct world *world, const struct shape *shape, const char *leve
     ck_assert_msg(status == KT_OK, "%s", error.message);
     kt_attention_info(world->attention, &world->info);
     return true;
+}
+
+bool world_open(struct world *world, const struct shape *shape, const char *level, int threads, int nodes)
+{
+    return open_level(world, shape, level, threads, nodes, NULL, 0);
+}
+
+bool world_open_with(struct world *world, const struct shape *shape, const char *level,
+                     const char *const *settings, size_t n)
+{
+    return open_level(world, shape, level, 1, 0, settings, n);
 }
 
 void world_close(struct world *world)

@@ -34,6 +34,10 @@ bool world_has_plugin(void);
 
 /* false: the level does not run here. */
 bool world_open(struct world *world, const struct shape *shape, const char *level, int threads, int nodes);
+/* On one thread, with n more settings. */
+#define WORLD_SETTINGS 4
+bool world_open_with(struct world *world, const struct shape *shape, const char *level,
+                     const char *const *settings, size_t n);
 void world_close(struct world *world);
 struct kt_attention_params world_params(const struct world *world);
 

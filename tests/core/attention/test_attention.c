@@ -6,6 +6,7 @@
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
 
+#include <kt/tune.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,18 +221,29 @@ static float *run_steps(const struct world *world, const struct kt_kv_sequence *
     return (float *)(void *)all;
 }
 
+/* Sets all tunables to an end of their ranges. */
+static void tune(const struct world *world, bool most)
+{
+    struct kt_tunable_info info;
+    for (uint32_t i = 0; kt_attention_tunable(world->attention, i, &info, NULL) == KT_OK; i++)
+        ck_ok(kt_attention_tune(world->attention, info.name, most ? info.maximum : info.minimum, &ck_error));
+}
+
 /* Tokens of a prompt, of slices of it and of decodes, on one thread and many, on several nodes; across the
  * end of a chunk, the first one or the third of the second span. */
 START_TEST(same_bits)
 {
     if (is_left_out(_i))
         return;
+    enum { STANDARD, LEAST, MOST };
     static const struct {
         int threads, nodes;
         uint32_t step;
         bool beside;
-    } ways[] = {{1, 0, 20, false}, {1, 0, 1, false}, {3, 0, 7, true},
-                {2, 2, 20, false}, {3, 3, 3, true},  {5, 0, 1, false}};
+        int tuned;
+    } ways[] = {{1, 0, 20, false, STANDARD}, {1, 0, 1, false, STANDARD}, {3, 0, 7, true, STANDARD},
+                {2, 2, 20, false, STANDARD}, {3, 3, 3, true, STANDARD},  {5, 0, 1, false, STANDARD},
+                {2, 0, 20, true, LEAST},     {1, 0, 7, false, LEAST},    {2, 0, 20, true, MOST}};
     const uint64_t position = _i % 2 ? 2550 : 250;
     const uint32_t n = 20;
     float *first = NULL;
@@ -239,11 +251,13 @@ START_TEST(same_bits)
         struct world world;
         ck_assert(world_open(&world, &shapes[_i], "auto", ways[w].threads, ways[w].nodes));
         struct kt_kv_sequence *sequence = world_fill(&world, SEQUENCE, 3);
+        if (ways[w].tuned != STANDARD)
+            tune(&world, ways[w].tuned == MOST);
         float *output = run_steps(&world, sequence, position, n, ways[w].step, ways[w].beside);
         if (first)
             ck_assert_msg(memcmp(first, output, world_output_size(&world, n)) == 0,
-                          "%d threads, %d nodes, steps of %u differ", ways[w].threads, ways[w].nodes,
-                          ways[w].step);
+                          "%d threads, %d nodes, steps of %u, tuned %d differ", ways[w].threads,
+                          ways[w].nodes, ways[w].step, ways[w].tuned);
         if (first)
             free(output);
         else

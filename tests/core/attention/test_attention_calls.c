@@ -3,6 +3,7 @@
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
 
+#include <kt/tune.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +180,56 @@ START_TEST(wrong_batches)
 }
 END_TEST
 
+/* Values reach the plugin: a tile takes as many queries; what is wrong changes nothing. */
+START_TEST(tunables)
+{
+    struct world world;
+    struct kt_tunable_info info;
+    char text[256] = "x";
+    ck_assert(world_open(&world, &shapes[0], "scalar", 1, 0));
+    const uint64_t standard = world.info.max_queries;
+    ck_ok(kt_attention_tunable(world.attention, 0, &info, &ck_error));
+    ck_assert_str_eq(info.name, "tile_queries");
+    ck_assert_str_eq(info.section, "tuned.attention");
+    ck_assert_str_eq(info.key, "scalar.bf16.attention-8x128x128.tile_queries");
+    ck_assert_uint_eq(info.value, standard);
+    ck_assert(!info.bits && !info.forbidden);
+    ck_ok(kt_attention_tune(world.attention, "tile_queries", info.maximum, &ck_error));
+    kt_attention_info(world.attention, &world.info);
+    ck_assert_uint_eq(world.info.max_queries, info.maximum);
+    ck_fails(kt_attention_tune(world.attention, "tile_queries", info.maximum + 1, &ck_error), KT_E_RANGE,
+             "or 0 for the standard");
+    ck_fails(kt_attention_tune(world.attention, "tile_query", 16, &ck_error), KT_E_INVALID,
+             "blk.0.attn: level scalar of attention has no tunable tile_query; did you mean tile_queries?");
+    ck_fails(kt_attention_tune(NULL, "tile_queries", 16, &ck_error), KT_E_INVALID, "NULL");
+    ck_fails(kt_attention_tunable(world.attention, 9, &info, &ck_error), KT_E_RANGE, "has 1");
+    ck_fails(kt_attention_tunable(world.attention, 0, NULL, &ck_error), KT_E_INVALID, "NULL");
+    kt_attention_tuned(world.attention, text, sizeof text);
+    ck_assert_str_eq(text, ""); /* nothing is configured */
+    ck_ok(kt_attention_tune(world.attention, "tile_queries", 0, &ck_error));
+    kt_attention_info(world.attention, &world.info);
+    ck_assert_uint_eq(world.info.max_queries, standard);
+    world_close(&world);
+}
+END_TEST
+
+/* A configured value is in force, and said. */
+START_TEST(configured_tunables)
+{
+    static const char *const settings[] = {"tuned.attention.scalar.bf16.attention-8x128x128.tile_queries=32",
+                                           "tuned.attention.scalar.*.*.gain=1.25"};
+    struct world world;
+    char text[256], little[12];
+    ck_assert(world_open_with(&world, &shapes[0], "scalar", settings, 2));
+    ck_assert_uint_eq(world.info.max_queries, 32);
+    kt_attention_tuned(world.attention, text, sizeof text);
+    ck_assert_str_eq(text, "tile_queries 32 instead of 16; 25.0 % faster");
+    kt_attention_tuned(world.attention, little, sizeof little);
+    ck_assert_str_eq(little, "");
+    world_close(&world);
+}
+END_TEST
+
 /* Without a plugin for attention there is none, and the message names the one that comes with the library. */
 START_TEST(no_plugin)
 {
@@ -213,6 +264,8 @@ int main(void)
         tcase_add_loop_test(tests, narrow_rows, 0, 2);
         tcase_add_test(tests, wrong_params);
         tcase_add_test(tests, wrong_batches);
+        tcase_add_test(tests, tunables);
+        tcase_add_test(tests, configured_tunables);
     }
     tcase_add_test(tests, no_plugin);
     suite_add_tcase(suite, tests);
