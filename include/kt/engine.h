@@ -108,6 +108,9 @@ struct kt_model_plan {
     uint64_t total;
     uint64_t available;  /**< kt_memory_available(); 0: unknown */
     uint64_t max_tokens; /**< of a session, with the default filled in */
+    /** For people, which values of kt tune are in force for attention; of layers that differ those of the
+     * first that has some. "": none. */
+    char attention_tuned[256];
     /** What kt_model_info would say. `family` lives as long as the library; instruction and level are NULL,
      * as nothing is packed yet, and cache_size is what is planned. */
     struct kt_model_info model;

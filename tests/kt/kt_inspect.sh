@@ -74,6 +74,7 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
     exits 0
     says '"family": "qwen3moe"'
     says '"cache_tokens": 2048'
+    says_not attention_tuned
     awk -F'[:,]' '/^  "model_bytes"/ { all = $2 } /^  "(cache|model_weight|model_buffer|row|mapped)_bytes"/ { n++; sum += $2 }
         END { exit n != 5 || sum != all }' "$out" || fail "the parts must be the whole model"
     # A token goes through 2 experts of each layer and all linears but routers; nothing is packed here.

@@ -11,8 +11,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct args {
-    const char *model, *layers, *backend, *shape, *linear, *source_type, *tokens, *level;
-    uint64_t cycle;
+    const char *model, *layers, *backend, *shape, *linear, *attention, *cache, *source_type, *tokens, *level;
+    uint64_t context, cycle;
     double minutes;
     bool levels, show, reset;
 };
@@ -53,6 +53,25 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, linear),
      .argument = "LIST",
      .help = "matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096"},
+    {.name = "attention",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, attention),
+     .argument = "LIST",
+     .help =
+         "attention instead of experts: qwen3-30b-a3b, gpt-oss, qwen3-next, deepseek-v3, kimi-k2, or heads "
+         "such as 32/4x128"},
+    {.name = "context",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, context),
+     .argument = "N",
+     .minimum = 1,
+     .maximum = 1 << 20,
+     .help = "of --attention: tokens before those of a call (default: 4096)"},
+    {.name = "cache",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, cache),
+     .argument = "LIST",
+     .help = "of --attention: forms of the cache, bf16, q8_0, f32 (default: bf16)"},
     {.name = "source-type",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, source_type),
@@ -95,7 +114,7 @@ static const struct kt_cli_option options[] = {
 
 static const struct kt_cli_command command = {
     .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--linear LIST] "
-             "[--source-type LIST] [--tokens LIST] [--minutes N] [--threads N]",
+             "[--attention LIST] [--source-type LIST] [--tokens LIST] [--minutes N] [--threads N]",
     .about = "Looks for values of a backend's tunables, such as prefetch distances, with which it is faster "
              "on this machine, and writes them to tuned.ini beside kt.ini, from which every program "
              "reads them. Values are kept only if they are slower at no number of tokens and faster on the "
@@ -111,6 +130,7 @@ static const struct kt_column columns[] = {
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"source_type", "TYPE", KT_COLUMN_TEXT, 0, KT_COLUMN_WIDTH(4)},
     {"kind", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"heads", "HEADS", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"hidden_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
     {"intermediate_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
     {"n_threads", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
@@ -155,9 +175,10 @@ static void list_gains(const struct bench *bench, const struct tune_result *resu
 }
 
 /* The fields that all rows have. */
-static void begin_row(struct bench *bench, const char *backend, const char *level, const char *type,
+static void begin_row(struct tuning *tuning, const char *backend, const char *level, const char *type,
                       const struct tune_result *result)
 {
+    struct bench *bench = &tuning->bench;
     const struct bench_shape *shape = &bench->shape;
     struct kt_table *table = bench->rows;
     char text[512];
@@ -166,9 +187,13 @@ static void begin_row(struct bench *bench, const char *backend, const char *leve
     kt_table_text(table, "backend", backend);
     kt_table_text(table, "level", level);
     kt_table_text(table, "source_type", type);
-    kt_table_text(table, "kind", shape->linear ? "linear" : "experts");
-    kt_table_uint(table, "hidden_size", shape->hidden_size);
-    kt_table_uint(table, "intermediate_size", shape->intermediate_size);
+    kt_table_text(table, "kind", tuning->heads ? "attention" : shape->linear ? "linear" : "experts");
+    if (tuning->heads) {
+        kt_table_text(table, "heads", tuning->heads);
+    } else {
+        kt_table_uint(table, "hidden_size", shape->hidden_size);
+        kt_table_uint(table, "intermediate_size", shape->intermediate_size);
+    }
     kt_table_uint(table, "n_threads", bench->info.n_threads);
     kt_table_uint(table, "n_candidates", result->n_tried);
     if (result->all.n > 0) {
@@ -182,26 +207,26 @@ static void begin_row(struct bench *bench, const char *backend, const char *leve
     bench->n_rows++;
 }
 
-static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
-                    const struct tune_space *space, const struct tune_measure *measure,
-                    const struct tune_result *result)
+static void add_row(struct tuning *tuning, const struct tune_subject *subject, const struct tune_space *space,
+                    const struct tune_measure *measure, const struct tune_result *result)
 {
+    struct kt_table *table = tuning->bench.rows;
     char text[512];
-    begin_row(bench, set->backend, set->level, type, result);
-    kt_table_text(bench->rows, "verdict", space->n_knobs == 0 ? "nothing" : verdicts[result->verdict]);
+    begin_row(tuning, subject->backend, subject->level, subject->format, result);
+    kt_table_text(table, "verdict", space->n_knobs == 0 ? "nothing" : verdicts[result->verdict]);
     list_values(space, measure, result, text, sizeof text);
-    kt_table_text(bench->rows, "values", text);
+    kt_table_text(table, "values", text);
 }
 
-void tune_add_level(struct bench *bench, const char *backend, const char *const level[2], const char *type,
+void tune_add_level(struct tuning *tuning, const char *backend, const char *const level[2], const char *type,
                     const struct tune_result *result)
 {
+    struct kt_table *table = tuning->bench.rows;
     char text[64];
-    begin_row(bench, backend, level[1], type, result);
-    kt_table_text(bench->rows, "verdict",
-                  result->verdict == TUNE_FASTER ? "faster" : verdicts[result->verdict]);
+    begin_row(tuning, backend, level[1], type, result);
+    kt_table_text(table, "verdict", result->verdict == TUNE_FASTER ? "faster" : verdicts[result->verdict]);
     (void)snprintf(text, sizeof text, "compared with %s", level[0]);
-    kt_table_text(bench->rows, "values", text);
+    kt_table_text(table, "values", text);
 }
 
 /* ---- one backend and format ----------------------------------------------------------------- */
@@ -219,16 +244,17 @@ static int keep(struct bench *bench, const struct tune_space *space, const struc
     return tune_file_put(bench->cli, &bench->info, &found);
 }
 
-int tune_set(struct tuning *tuning, const struct bench_set *set, const char *type)
+int tune_subject(struct tuning *tuning, const struct tune_subject *subject)
 {
     struct bench *bench = &tuning->bench;
     struct tune_space space;
     struct tune_result result = {.verdict = TUNE_STANDARD};
-    struct tune_measure *measure = tune_measure_create(bench->cli, set, bench->tokens, bench->n_token_counts,
-                                                       false, bench_now() + tuning->seconds * 1e9);
+    struct tune_measure *measure = tune_measure_create(bench->cli, subject, bench->n_token_counts, false,
+                                                       bench_now() + tuning->seconds * 1e9);
     if (!measure)
         return KT_EXIT_PROBLEM;
-    char *title = kt_cli_format(bench->cli, "tuning %s at %s with %s", set->backend, set->level, type);
+    char *title = kt_cli_format(bench->cli, "tuning %s at %s with %s", subject->backend, subject->level,
+                                subject->format);
     kt_progress_show(bench->cli, title);
     free(title);
     tune_measure_space(measure, &space);
@@ -240,13 +266,23 @@ int tune_set(struct tuning *tuning, const struct bench_set *set, const char *typ
     if (result.verdict == TUNE_FASTER || (result.verdict == TUNE_STANDARD && space.n_knobs > 0))
         code = keep(bench, &space, measure, &result);
     if (code == KT_EXIT_OK)
-        add_row(bench, set, type, &space, measure, &result);
+        add_row(tuning, subject, &space, measure, &result);
     if (result.verdict == TUNE_NOISY)
         kt_cli_warn(bench->cli,
                     "%s, %s: candidates have no stable order, the values stay: something else "
                     "runs on this machine",
-                    set->backend, type);
+                    subject->backend, subject->format);
     tune_measure_destroy(measure);
+    return code;
+}
+
+int tune_set(struct tuning *tuning, const struct bench_set *set, const char *type)
+{
+    const struct bench *bench = &tuning->bench;
+    struct tune_subject subject;
+    tune_weights_create(bench->cli, set, type, bench->tokens, bench->n_token_counts, &subject);
+    int code = tune_subject(tuning, &subject);
+    tune_weights_destroy(&subject);
     return code;
 }
 
@@ -299,11 +335,13 @@ static int run(struct bench *bench, const struct bench_model *model)
     bench->output = kt_output_create(bench->cli, "kt.tune", 1);
     kt_output_fact_uint(bench->output, "threads", "threads", bench->info.n_threads);
     bench->rows = kt_output_table(bench->output, "rows", columns, COUNT(columns));
-    int code = model->checkpoint != NULL ? bench_model_run(bench, model)
-               : bench->n_linears != 0   ? bench_run_linears(bench)
-                                         : bench_run_types(bench);
+    struct tuning *tuning = (struct tuning *)bench;
+    int code = tuning->attention.shapes    ? tune_attention(tuning)
+               : model->checkpoint != NULL ? bench_model_run(bench, model)
+               : bench->n_linears != 0     ? bench_run_linears(bench)
+                                           : bench_run_types(bench);
     if (code == KT_EXIT_OK)
-        code = keep_levels((const struct tuning *)bench);
+        code = keep_levels(tuning);
     if (code == KT_EXIT_OK && bench->n_rows == 0)
         code = kt_cli_usage(bench->cli, "no backend takes such weights");
     if (bench->n_rows != 0)
@@ -312,10 +350,26 @@ static int run(struct bench *bench, const struct bench_model *model)
     return code;
 }
 
+/* What belongs to --attention, and what does not. */
+static int check_attention(struct kt_cli *cli, const struct args *args)
+{
+    bool other =
+        args->model || args->layers || args->shape || args->linear || args->source_type || args->levels;
+    if (args->attention == NULL && (args->context || args->cache))
+        return kt_cli_usage(cli, "%s is for --attention", args->context ? "--context" : "--cache");
+    if (args->attention != NULL && other)
+        return kt_cli_usage(cli,
+                            "--attention %s goes with --context, --cache, --tokens, --backend, --level, "
+                            "--minutes, --threads and --cycle only",
+                            args->attention);
+    return KT_EXIT_OK;
+}
+
 static int check_args(struct kt_cli *cli, const struct args *args)
 {
     bool measures = args->model || args->layers || args->backend || args->shape || args->linear ||
-                    args->source_type || args->tokens || args->level || args->levels;
+                    args->attention || args->context || args->cache || args->source_type || args->tokens ||
+                    args->level || args->levels;
     if (args->show && args->reset)
         return kt_cli_usage(cli, "--show and --reset are different things to do");
     if ((args->show || args->reset) && measures)
@@ -331,7 +385,7 @@ static int check_args(struct kt_cli *cli, const struct args *args)
         return kt_cli_usage(cli, "--levels: say of which backend, by --backend, without --level");
     if (args->linear != NULL && args->shape != NULL)
         return kt_cli_usage(cli, "--linear %s goes with no --shape", args->linear);
-    return KT_EXIT_OK;
+    return check_attention(cli, args);
 }
 
 static int tune(struct tuning *tuning, const struct args *args)
@@ -352,7 +406,8 @@ static int tune(struct tuning *tuning, const struct args *args)
         code = kt_cli_context(bench->cli, &bench->context);
     if (code == KT_EXIT_OK) {
         kt_context_info(bench->context, &bench->info);
-        code = bench_find_backends(bench, args->backend != NULL);
+        if (!args->attention)
+            code = bench_find_backends(bench, args->backend != NULL);
         if (code == KT_EXIT_OK)
             code = run(bench, &model);
         kt_context_destroy(bench->context);
@@ -383,6 +438,9 @@ int kt_cmd_tune(struct kt_cli *cli, int argc, char **argv)
                                       .asks_plan = args.model != NULL && args.backend == NULL,
                                       .cycle_size = args.cycle << 20},
                             .seconds = args.minutes * 60,
-                            .levels = args.levels};
+                            .levels = args.levels,
+                            .attention = {.shapes = args.attention,
+                                          .caches = args.cache ? args.cache : "bf16",
+                                          .context = args.context ? args.context : 4096}};
     return tune(&tuning, &args);
 }

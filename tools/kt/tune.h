@@ -69,20 +69,39 @@ enum tune_verdict tune_compare(const struct tune_space *space, const struct tune
 
 void tune_search(const struct tune_space *space, struct tune_result *result);
 
-/* ---- tune_measure.c: a layer whose values change between calls ---- */
+/* ---- what is tuned: copies that are called in turn ---- */
+
+struct tune_subject {
+    void *data;
+    uint32_t n_copies;
+    const char *backend, *level;
+    const char *format; /* of weights or of a cache */
+    /* As kt_layer_tunable; kt_layer_tune of all copies. */
+    enum kt_status (*tunable)(void *data, uint32_t index, struct kt_tunable_info *info,
+                              struct kt_error *error);
+    enum kt_status (*tune)(void *data, const char *name, uint64_t value, struct kt_error *error);
+    /* A call of the next copy at a point: its nanoseconds, and how much it did, if calls differ in that. */
+    enum kt_status (*call)(void *data, size_t point, double *time, double *amount, struct kt_error *error);
+};
+
+/* tune_weights.c: a packed layer or linear; a point for each number of tokens. */
+void tune_weights_create(const struct kt_cli *cli, const struct bench_set *set, const char *format,
+                         const uint64_t *tokens, size_t n_points, struct tune_subject *subject);
+void tune_weights_destroy(struct tune_subject *subject);
+
+/* ---- tune_measure.c: pairs of bursts of calls with other values ---- */
 
 struct tune_measure;
 
 /* `keeps`: with the values as configured, else with the standards. `deadline`: by bench_now. NULL after a
  * message. */
-struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct bench_set *set,
-                                         const uint64_t *tokens, size_t n_points, bool keeps,
-                                         double deadline);
+struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct tune_subject *subject,
+                                         size_t n_points, bool keeps, double deadline);
 void tune_measure_destroy(struct tune_measure *measure);
 
 /* The tunables that may be set, and how they are measured. */
 void tune_measure_space(struct tune_measure *measure, struct tune_space *space);
-/* The time of a burst of calls at a point for each expert, with the values that are set; negative after a
+/* The time of a burst of calls at a point for what they did, with the values that are set; negative after a
  * message. */
 double tune_measure_burst(struct tune_measure *measure, size_t point);
 const struct kt_tunable_info *tune_measure_knob(const struct tune_measure *measure, size_t knob);

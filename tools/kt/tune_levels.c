@@ -14,6 +14,7 @@
 struct side {
     struct kt_context *context;
     struct bench_set set;
+    struct tune_subject subject;
     struct tune_measure *measure;
 };
 
@@ -58,8 +59,9 @@ static int open_side(struct bench *bench, const char *backend, const char *level
     bench->context = before;
     if (code != KT_EXIT_OK)
         return code;
-    side->measure =
-        tune_measure_create(bench->cli, &side->set, bench->tokens, bench->n_token_counts, true, 0);
+    tune_weights_create(bench->cli, &side->set, source->name, bench->tokens, bench->n_token_counts,
+                        &side->subject);
+    side->measure = tune_measure_create(bench->cli, &side->subject, bench->n_token_counts, true, 0);
     return side->measure ? KT_EXIT_OK : KT_EXIT_PROBLEM;
 }
 
@@ -67,6 +69,7 @@ static void close_side(struct side *side)
 {
     if (side->measure)
         tune_measure_destroy(side->measure);
+    tune_weights_destroy(&side->subject);
     bench_set_destroy(&side->set);
     kt_context_destroy(side->context);
 }
@@ -172,7 +175,7 @@ int tune_levels(struct tuning *tuning, const char *backend, const struct bench_s
             continue;
         code = compare(bench, backend, pair_of, source, tuning->seconds, &result);
         if (code == KT_EXIT_OK)
-            tune_add_level(bench, backend, pair_of, source->name, &result);
+            tune_add_level(tuning, backend, pair_of, source->name, &result);
         if (result.verdict == TUNE_FASTER && result.all.median > gain) {
             best = i;
             gain = result.all.median;

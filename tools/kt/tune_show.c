@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tune_show.c - kt tune --show: what can be tuned, and what is. */
+#include "tools/kt/bench_cache.h"
 #include "tools/kt/table.h"
 #include "tools/kt/tune.h"
 
@@ -29,6 +30,42 @@ static const struct kt_column setting_columns[] = {
     {"origin", "FROM", KT_COLUMN_TEXT, 0, 0},
 };
 
+static void add_tunable(struct kt_table *table, const struct kt_backend_info *backend,
+                        const struct kt_tunable_info *info)
+{
+    kt_table_row(table);
+    kt_table_text(table, "backend", backend->name);
+    kt_table_text(table, "level", backend->level);
+    kt_table_text(table, "name", info->name);
+    kt_table_uint(table, "minimum", info->minimum);
+    kt_table_uint(table, "maximum", info->maximum);
+    kt_table_bool(table, "bits", info->bits != 0);
+    kt_table_text(table, "what", info->what);
+}
+
+/* A row for each tunable that attention of this plugin has. */
+static void add_attention(struct kt_cli *cli, struct kt_table *table, struct kt_context *context,
+                          const struct kt_backend_info *backend)
+{
+    const struct bench_heads heads = {.n_heads = 1, .kv_heads = 1, .key_size = 64, .value_size = 64};
+    const struct bench_form *form;
+    struct kt_tunable_info info;
+    if (bench_form_choose(cli, "bf16", &form) != KT_EXIT_OK)
+        return;
+    struct bench_cache cache = {.cli = cli,
+                                .context = context,
+                                .shape = &heads,
+                                .form = form,
+                                .n_sequences = 1,
+                                .n_tokens = 1,
+                                .n_layers = 1};
+    enum kt_status status = bench_cache_create(&cache, backend->name, NULL);
+    for (uint32_t i = 0; status == KT_OK && kt_attention_tunable(cache.layers[0], i, &info, NULL) == KT_OK;
+         i++)
+        add_tunable(table, backend, &info);
+    bench_cache_destroy(&cache);
+}
+
 /* A row for each tunable that a matrix of this backend has. */
 static void add_tunables(struct kt_table *table, struct kt_context *context,
                          const struct kt_backend_info *backend)
@@ -45,16 +82,8 @@ static void add_tunables(struct kt_table *table, struct kt_context *context,
     enum kt_status status = kt_linear_create(context, &params, &linear, NULL);
     if (status == KT_OK)
         status = kt_linear_load(linear, &source.experts->down, NULL, NULL);
-    for (uint32_t i = 0; status == KT_OK && kt_linear_tunable(linear, i, &info, NULL) == KT_OK; i++) {
-        kt_table_row(table);
-        kt_table_text(table, "backend", backend->name);
-        kt_table_text(table, "level", backend->level);
-        kt_table_text(table, "name", info.name);
-        kt_table_uint(table, "minimum", info.minimum);
-        kt_table_uint(table, "maximum", info.maximum);
-        kt_table_bool(table, "bits", info.bits != 0);
-        kt_table_text(table, "what", info.what);
-    }
+    for (uint32_t i = 0; status == KT_OK && kt_linear_tunable(linear, i, &info, NULL) == KT_OK; i++)
+        add_tunable(table, backend, &info);
     kt_linear_destroy(linear);
     bench_source_destroy(&source);
 }
@@ -97,8 +126,12 @@ int tune_show(struct kt_cli *cli)
         for (size_t i = 0; i < kt_context_backend_count(context); i++) {
             struct kt_backend_info backend;
             if (kt_context_backend(context, i, &backend, NULL) == KT_OK &&
-                backend.state == KT_BACKEND_LOADED && backend.takes_linears)
-                add_tunables(tunables, context, &backend);
+                backend.state == KT_BACKEND_LOADED) {
+                if (backend.takes_linears)
+                    add_tunables(tunables, context, &backend);
+                if (backend.takes_attention)
+                    add_attention(cli, tunables, context, &backend);
+            }
         }
         add_settings(settings, config);
         code = kt_output_finish(output, KT_EXIT_OK);

@@ -27,6 +27,8 @@ static uint64_t count_read(const struct kt_model_info *model)
 
 static void add_sizes(struct kt_output *output, const struct kt_model_plan *plan)
 {
+    if (plan->attention_tuned[0])
+        kt_output_fact_text(output, "attention_tuned", "attention tuned", plan->attention_tuned);
     kt_output_fact_uint(output, "cache_tokens", "tokens cached", plan->max_tokens);
     kt_output_fact_bytes(output, "cache_bytes", "cache", plan->cache_size);
     kt_output_fact_bytes(output, "model_weight_bytes", "weights of the model", plan->weight_size);

@@ -4,6 +4,7 @@
 #include "tools/engine/model/block/block.h"
 
 #include <inttypes.h>
+#include <kt/tune.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,8 @@ enum kt_status kt_model_plan_attention(struct kt_model *m, struct kt_kv *kv, str
         if (status != KT_OK)
             continue;
         kt_attention_info(attention, &info);
+        if (!m->plan.attention_tuned[0])
+            kt_attention_tuned(attention, m->plan.attention_tuned, sizeof(m->plan.attention_tuned));
         kt_attention_destroy(attention);
         for (uint32_t n = 0; n < m->plan.n_nodes; n++)
             if (m->plan.node[n].buffer_size < info.buffer_size / m->plan.n_nodes)
