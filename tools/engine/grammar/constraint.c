@@ -216,22 +216,16 @@ static struct plain find_plain(const struct kt_constraint *c)
 
 static void fill_plain(const struct kt_vocabulary *v, struct plain plain, uint64_t *mask)
 {
-    uint32_t most = plain.most < UINT8_MAX ? plain.most : UINT8_MAX, others = ~plain.groups;
-    if (plain.groups == KT_PLAIN_ALL && most == UINT8_MAX) {
-        memcpy(mask, v->plain_mask, kt_mask_words(v) * sizeof(*mask));
-        return;
-    }
-    for (uint64_t word = 0; word < kt_mask_words(v); word++) {
-        const uint32_t *groups = v->plain + 64 * word;
-        const uint8_t *n_characters = v->n_characters + 64 * word;
-        uint8_t fits[64];
-        for (unsigned i = 0; i < 64; i++)
-            fits[i] = (groups[i] & others) == 0 && n_characters[i] <= most;
-        for (unsigned i = 0; i < 64; i += 8) {
-            uint64_t eight = 0;
-            for (unsigned k = 0; k < 8; k++)
-                eight |= (uint64_t)fits[i + k] << (8 * k);
-            mask[word] |= (eight * UINT64_C(0x0102040810204080) >> 56) << i; /* a bit of each byte */
+    uint64_t n_words = kt_mask_words(v);
+    memcpy(mask, v->plain_mask, n_words * sizeof(*mask));
+    for (uint32_t i = 0; i < KT_PLAIN_GROUPS; i++)
+        for (uint64_t word = 0; word < n_words && !(plain.groups >> i & 1); word++)
+            mask[word] &= ~v->with_group[i * n_words + word];
+    for (uint64_t word = 0; word < n_words && plain.most < UINT8_MAX; word++) {
+        uint64_t asked = plain.most < KT_PLAIN_SHORT ? mask[word] : mask[word] & v->long_mask[word];
+        for (; asked; asked &= asked - 1) {
+            uint64_t id = 64 * word + (uint64_t)__builtin_ctzll(asked);
+            mask[word] &= ~((uint64_t)(v->n_characters[id] > plain.most) << (id % 64));
         }
     }
 }

@@ -48,13 +48,22 @@ static uint32_t count_plain(const char *text, size_t length, uint32_t *groups)
     return n;
 }
 
+static void add_plain(struct kt_vocabulary *v, int32_t id, uint32_t groups, uint32_t n)
+{
+    kt_mask_set(v->plain_mask, id);
+    if (n > KT_PLAIN_SHORT)
+        kt_mask_set(v->long_mask, id);
+    for (uint32_t i = 0; i < KT_PLAIN_GROUPS; i++)
+        if (groups >> i & 1)
+            kt_mask_set(v->with_group + i * kt_mask_words(v), id);
+}
+
 static bool read_words(struct kt_vocabulary *v, const struct kt_tokenizer *tokenizer)
 {
     struct kt_buffer bytes = {.data = NULL};
-    for (uint64_t i = 0; i < 64 * kt_mask_words(v); i++)
-        v->plain[i] = KT_PLAIN_NOT;
     for (uint32_t id = 0; id < v->n; id++) {
         struct kt_token token;
+        v->plain[id] = KT_PLAIN_NOT;
         if (kt_tokenizer_token(tokenizer, id, &token, NULL) != KT_OK)
             continue;
         struct kt_word *word = &v->words[id];
@@ -69,7 +78,7 @@ static bool read_words(struct kt_vocabulary *v, const struct kt_tokenizer *token
         if (word->kind == KT_WORD_TEXT && n > 0 && n <= UINT8_MAX) {
             v->plain[id] = groups;
             v->n_characters[id] = (uint8_t)n;
-            kt_mask_set(v->plain_mask, (int32_t)id);
+            add_plain(v, (int32_t)id, groups, n);
         }
         if ((word->kind == KT_WORD_TEXT || word->kind == KT_WORD_TAG) &&
             !kt_buffer_add(&bytes, token.text, token.length)) {
@@ -188,14 +197,19 @@ enum kt_status kt_vocabulary_create(const struct kt_tokenizer *tokenizer, struct
         v->tags = calloc((size_t)v->n + 1, sizeof(*v->tags));
         v->ends = calloc((size_t)v->n + 1, sizeof(*v->ends));
         v->plain_mask = calloc(kt_mask_words(v) + 1, sizeof(*v->plain_mask));
-        v->plain = calloc(64 * kt_mask_words(v) + 1, sizeof(*v->plain));
-        v->n_characters = calloc(64 * kt_mask_words(v) + 1, 1);
+        v->long_mask = calloc(kt_mask_words(v) + 1, sizeof(*v->long_mask));
+        v->with_group = calloc(KT_PLAIN_GROUPS * kt_mask_words(v) + 1, sizeof(*v->with_group));
+        v->plain = calloc((size_t)v->n + 1, sizeof(*v->plain));
+        v->n_characters = calloc((size_t)v->n + 1, 1);
     }
-    if (!v || !v->words || !v->tags || !v->ends || !v->plain_mask || !v->plain || !v->n_characters ||
-        !read_words(v, tokenizer) || !make_trie(v, &v->all, false) || !make_trie(v, &v->rest, true)) {
+    if (!v || !v->words || !v->tags || !v->ends || !v->plain_mask || !v->long_mask || !v->with_group ||
+        !v->plain || !v->n_characters || !read_words(v, tokenizer) || !make_trie(v, &v->all, false) ||
+        !make_trie(v, &v->rest, true)) {
         kt_vocabulary_destroy(v);
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the tree of %u tokens", info.n_tokens);
     }
+    free(v->plain);
+    v->plain = NULL;
     *vocabulary = v;
     return KT_OK;
 }
@@ -212,6 +226,8 @@ void kt_vocabulary_destroy(struct kt_vocabulary *v)
     free(v->rest.ids);
     free(v->plain);
     free(v->plain_mask);
+    free(v->long_mask);
+    free(v->with_group);
     free(v->n_characters);
     free(v->tags);
     free(v->ends);

@@ -35,16 +35,21 @@ struct kt_word {
     uint32_t kind;
 };
 
+#define KT_PLAIN_GROUPS 31
+#define KT_PLAIN_SHORT 16
+
 struct kt_vocabulary {
     uint32_t n;
     struct kt_word *words; /**< [n] */
     char *bytes;
-    uint16_t deepest;    /**< bytes of the longest text */
-    struct kt_trie all;  /**< words of KT_WORD_TEXT */
-    struct kt_trie rest; /**< those of them that are not in `plain` */
-    uint32_t *plain; /**< [n, and up to whole words of a mask] groups of characters, KT_PLAIN_NOT: others */
-    uint8_t *n_characters; /**< [likewise] of tokens whose characters have all groups; else 0 */
+    uint16_t deepest;      /**< bytes of the longest text */
+    struct kt_trie all;    /**< words of KT_WORD_TEXT */
+    struct kt_trie rest;   /**< those of them that are not in `plain` */
+    uint32_t *plain;       /**< [n] groups of characters, KT_PLAIN_NOT: others; while the trees are made */
+    uint8_t *n_characters; /**< [n] of tokens whose characters have all groups; else 0 */
     uint64_t *plain_mask;  /**< those tokens */
+    uint64_t *long_mask;   /**< those of them that have more than KT_PLAIN_SHORT characters */
+    uint64_t *with_group;  /**< [31][words of a mask] tokens with characters of the group 1 << i */
     int32_t *tags, *ends;
     uint32_t n_tags, n_ends;
 };
