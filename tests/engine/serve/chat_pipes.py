@@ -76,6 +76,11 @@ for text, holds in (b"", "empty"), (b"\n", "empty"), (b"ab\xff", "no UTF-8 from 
     equal((code, out), (1, b""), text)
     check(holds in err, text, err)
 
+# KTransformers' names.
+ask("-q", "x", "-t", "0.25", "-s", "be brief", "--max-tokens", "3", "--save-history", "--stream")
+body = server.requests[-1][1]
+equal((body["temperature"], body["max_tokens"], server.said()[0]), (0.25, 3, ("system", "be brief")), "KTransformers' names")
+
 # What is asked of the server.
 ask("-q", "x", "--system", "be kind", "-n", "5", "--temperature", "0.5", "--top-k", "3", "--seed", "7", "--stop", "a",
     "--stop", "b", "--typical", "0.9", "--dry-length", "4", "--no-think", KT_API_KEY="secret")

@@ -81,13 +81,29 @@ static const struct kt_cli_option options[] =
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
-     {.name = "max-tokens", /* as KTransformers calls it */
+     /* As KTransformers calls them; the last two are what happens without them. */
+     {.name = "max-tokens",
       .type = KT_CLI_UINT,
       .offset = offsetof(struct args, n),
       .argument = "N",
       .minimum = 1,
       .maximum = UINT32_MAX,
       .hidden = true},
+     {.name = "temp",
+      .letter = 't',
+      .type = KT_CLI_REAL,
+      .offset = offsetof(struct args, sampling.temperature),
+      .hidden = true},
+     {.name = "system-message",
+      .letter = 's',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, system),
+      .hidden = true},
+     {.name = "save-history",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct args, is_as_ever),
+      .hidden = true},
+     {.name = "stream", .type = KT_CLI_FLAG, .offset = offsetof(struct args, is_as_ever), .hidden = true},
      {.name = NULL}};
 
 const struct kt_cli_command kt_chat_command =

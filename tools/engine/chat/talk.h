@@ -54,7 +54,7 @@ struct kt_chat_args {
     const char *prompt, *file, *system, *chat_template, *experts, *host, *key, *model;
     uint64_t n, context, port;
     int kv;
-    bool no_think, no_history;
+    bool no_think, no_history, is_as_ever; /* the last one: of options that say what is done anyway */
     struct kt_sampling_args sampling;
 };
 
