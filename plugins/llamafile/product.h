@@ -4,9 +4,15 @@
  * result does not depend on the rows beside it, nor on their number. Integer parts are exact, and float
  * parts have one order on all levels, so results agree to the bit; rows whose superblocks share a scale are
  * multiplied elsewhere (paired.h).
+ *
+ * LIGHT_AHEAD: 1 where a row or two of whole bytes or floats prefetch as far ahead as others; default 0.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
+
+#ifndef LIGHT_AHEAD
+#define LIGHT_AHEAD 0
+#endif
 
 #include "plugins/common/gemm/prefetch.h"
 #include "plugins/llamafile/bring.h"
@@ -87,11 +93,11 @@ INLINE void add_group(struct traits t, int rows, struct group group, const uint8
 #endif
 }
 
-/* A row or two of whole bytes are multiplied faster than memory delivers them: then the hardware prefetcher
+/* A row or two of whole bytes are multiplied faster than memory delivers them: then AMD's hardware prefetcher
  * is always ahead, and distant prefetches only disturb it. */
 INLINE uint64_t choose_distance(bool light, uint64_t distance)
 {
-    return light && distance > STREAMED_DISTANCE ? STREAMED_DISTANCE : distance;
+    return light && !LIGHT_AHEAD && distance > STREAMED_DISTANCE ? STREAMED_DISTANCE : distance;
 }
 
 INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
