@@ -93,17 +93,6 @@ static inline void end_block(void *to, uint32_t dtype, uint32_t n, const float *
     memcpy(bytes + 2 * whole, half, 2 * (n - whole));
 }
 
-/* The sum of all lanes: halves are added, always in the same order. */
-INLINE float vf_fold(vf v)
-{
-    float lane[VEC_ROWS];
-    vf_store(lane, v);
-    for (unsigned n = VEC_ROWS / 2; n > 0; n /= 2)
-        for (unsigned i = 0; i < n; i++)
-            lane[i] += lane[i + n];
-    return lane[0];
-}
-
 INLINE const uint8_t *input_part(const struct kt_rows_input *input, uint32_t row, uint32_t part)
 {
     return (const uint8_t *)input->data + (int64_t)row * input->stride + (int64_t)part * input->part_stride;

@@ -287,6 +287,13 @@ INLINE vf vf_swap(vf v)
     return _mm256_permute_ps(v, 0xb1);
 }
 
+INLINE float vf_fold(vf v)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
 INLINE vf vf_from_bf16_even(vi v)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));

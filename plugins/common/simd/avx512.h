@@ -461,6 +461,14 @@ INLINE vf vf_swap(vf v)
     return _mm512_permute_ps(v, 0xb1);
 }
 
+INLINE float vf_fold(vf v)
+{
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
 INLINE vf vf_from_bf16_even(vi v)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));

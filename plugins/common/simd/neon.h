@@ -342,6 +342,12 @@ INLINE vf vf_swap(vf v)
     return vrev64q_f32(v);
 }
 
+INLINE float vf_fold(vf v)
+{
+    float32x2_t s = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+    return vget_lane_f32(s, 0) + vget_lane_f32(s, 1);
+}
+
 INLINE vf vf_from_bits(uint32x4_t bits)
 {
     return vreinterpretq_f32_u32(bits);

@@ -369,6 +369,15 @@ INLINE vf vf_swap(vf v)
     VF_EACH(v.f[i ^ 1]);
 }
 
+/* The sum of all lanes: the upper half is added to the lower one until one is left, on all levels alike. */
+INLINE float vf_fold(vf v)
+{
+    for (int n = VEC_ROWS / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            v.f[i] += v.f[i + n];
+    return v.f[0];
+}
+
 /* Lanes hold two bf16: the low one (even) and the high one. */
 INLINE vf vf_from_bf16_even(vi v)
 {
