@@ -77,6 +77,12 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
     says_not attention_tuned
     awk -F'[:,]' '/^  "model_bytes"/ { all = $2 } /^  "(cache|model_weight|model_buffer|row|mapped)_bytes"/ { n++; sum += $2 }
         END { exit n != 5 || sum != all }' "$out" || fail "the parts must be the whole model"
+    # Routers are not packed: they have a sum of their own.
+    awk -F'[:,]' '/^  "linear_bytes"/ { packed = $2 } /^  "router_bytes"/ { routers = $2 }
+        /"name"/ { named = 1; router = /ffn_gate_inp/ }
+        /^ +"weight_bytes"/ && named { sum[router] += $2 }
+        END { exit !(routers > 0 && routers == sum[1] && packed == sum[0]) }' "$out" ||
+        fail "linears and routers must be counted apart"
     # A token goes through 2 experts of each layer and all linears but routers; nothing is packed here.
     says '^  "weight_bytes": 0,'
     says "^  \"token_bytes\": $(awk -F'[:,]' '/^  "/ { times = /"rows"/ ? 2 : 1 } /"name"/ { router = /ffn_gate_inp/ }

@@ -13,6 +13,7 @@
 
 struct linear {
     const struct kt_model_linear *of;
+    bool routes; /* no linear to an engine: it has no plan */
     struct kt_plan plan;
     bool failed;
     struct kt_error error;
@@ -58,6 +59,37 @@ static const struct kt_column candidate_columns[] = {
     {"reason", "REASON", KT_COLUMN_TEXT, 0, 0},
 };
 
+/* ---- routers -------------------------------------------------------------------------------- */
+
+/* A store has packed what was named, routers too. */
+static bool find_router(const struct kt_model_linear *of)
+{
+    return of->known && !of->stored.name && kt_model_linear_routes(of);
+}
+
+static uint64_t router_bytes(const struct kt_model_linear *of)
+{
+    return of->view.rows * of->view.cols * sizeof(float);
+}
+
+static void put_router(const struct kt_context *context, struct kt_table *table,
+                       const struct kt_model_linear *of)
+{
+    const struct kt_rows *rows;
+    struct kt_rows_info info;
+    if (kt_rows_find(context, NULL, &rows, NULL) == KT_OK) {
+        kt_rows_info(rows, &info);
+        kt_table_text(table, "backend", info.backend);
+        kt_table_text(table, "level", info.level);
+    }
+    kt_table_uint(table, "weight_bytes", router_bytes(of));
+    kt_table_uint(table, "nominal_bytes", router_bytes(of));
+    kt_table_text(table, "rounding", "");
+    kt_table_text(table, "compact", "");
+    kt_table_text(table, "tuned", "");
+    kt_table_text(table, "error", "");
+}
+
 /* ---- plans ---------------------------------------------------------------------------------- */
 
 static void make_plan(const struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
@@ -93,7 +125,10 @@ struct kt_explain_linears *kt_explain_linears_make(const struct kt_cli *cli, str
     for (size_t i = 0; i < linears->n; i++) {
         struct linear *linear = &linears->linear[i];
         *linear = (struct linear){.of = &linears->of[i], .failed = true, .error = linears->of[i].error};
-        if (linear->of->known)
+        linear->routes = find_router(linear->of);
+        if (linear->routes)
+            linear->failed = false;
+        else if (linear->of->known)
             make_plan(cli, context, checkpoint, max_tokens, linear);
     }
     if (linears->n > 0)
@@ -157,7 +192,10 @@ static void add_linear(const struct kt_cli *cli, const struct kt_context *contex
                       cli->format == KT_FORMAT_TABLE ? find_message(linear) : linear->error.message);
         return;
     }
-    kt_explain_put_plan(context, table, &linear->plan);
+    if (linear->routes)
+        put_router(context, table, linear->of);
+    else
+        kt_explain_put_plan(context, table, &linear->plan);
 }
 
 static void add_candidates(const struct kt_cli *cli, struct kt_table *table, const struct linear *linear,
@@ -180,15 +218,17 @@ static void add_candidates(const struct kt_cli *cli, struct kt_table *table, con
 
 void kt_explain_linears_facts(struct kt_output *output, const struct kt_explain_linears *linears)
 {
-    uint64_t bytes = 0, failed = 0, fallbacks = 0;
+    uint64_t bytes = 0, failed = 0, fallbacks = 0, routers = 0;
     for (size_t i = 0; i < linears->n; i++) {
         const struct linear *linear = &linears->linear[i];
         failed += linear->failed;
+        routers += linear->routes ? router_bytes(linear->of) : 0;
         bytes += linear->failed ? 0 : linear->plan.weight_size;
         fallbacks += !linear->failed && linear->plan.fallback;
     }
     kt_output_fact_uint(output, "n_linears", NULL, linears->n);
     kt_output_fact_bytes(output, "linear_bytes", linears->n > 0 ? "packed linears" : NULL, bytes);
+    kt_output_fact_bytes(output, "router_bytes", routers > 0 ? "routers" : NULL, routers);
     kt_output_fact_uint(output, "n_linears_failed", NULL, failed);
     kt_output_fact_uint(output, "n_linears_fallbacks", NULL, fallbacks);
 }
