@@ -463,7 +463,8 @@ INLINE vf vf_swap(vf v)
 
 INLINE float vf_fold(vf v)
 {
-    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m256d upper = _mm512_extractf64x4_pd(_mm512_castps_pd(v), 1); /* extractf32x8 SIMDe lacks */
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(upper));
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
