@@ -115,6 +115,34 @@ START_TEST(gain_is_recovered_from_an_end_of_the_range)
 }
 END_TEST
 
+/* A distance that is not used where all rows are paced, and rows that might as well be where it is short. */
+static double masked_pair(void *data, const struct tune_values *a, const struct tune_values *b, size_t point,
+                          unsigned turn)
+{
+    struct machine *machine = data;
+    struct tune_values seen[2] = {*a, *b};
+    for (int i = 0; i < 2; i++)
+        if (seen[i].value[0] <= 128 || seen[i].value[1] <= 1) {
+            seen[i].value[0] = machine->space.knob[0].minimum;
+            seen[i].value[1] = machine->space.knob[1].minimum;
+        }
+    return pair(machine, &seen[0], &seen[1], point, turn);
+}
+
+START_TEST(gain_is_recovered_where_tunables_hide_each_other)
+{
+    struct machine machine;
+    struct tune_result result;
+    make(&machine, 0.03, true, (uint64_t)_i + 1);
+    machine.space.n_knobs = 2;
+    machine.space.knob[1].standard = 1;
+    machine.space.pair = masked_pair;
+    tune_search(&machine.space, &result);
+    ck_assert_int_eq(result.verdict, TUNE_FASTER);
+    ck_assert_double_ge(recovered(&machine, &result.values), 0.9);
+}
+END_TEST
+
 START_TEST(the_best_standards_stay)
 {
     struct machine machine;
@@ -219,6 +247,7 @@ int main(void)
     TCase *tests = tcase_create("tune_search");
     tcase_add_test(tests, intervals_hold_the_median);
     tcase_add_loop_test(tests, gain_is_recovered_from_an_end_of_the_range, 0, 20);
+    tcase_add_loop_test(tests, gain_is_recovered_where_tunables_hide_each_other, 0, 20);
     tcase_add_loop_test(tests, the_best_standards_stay, 0, 20);
     tcase_add_loop_test(tests, no_point_gets_slower, 0, 20);
     tcase_add_loop_test(tests, a_noisy_machine_keeps_the_standards, 0, 20);

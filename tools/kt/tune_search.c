@@ -5,7 +5,9 @@
  * One tunable after the other: all its values are measured in pairs with the present one, the slower half
  * drops out, and the rest is measured twice as often, until one is left (successive halving). That one
  * replaces the present value if it is faster beyond doubt. Then the next tunable, round after round, until a
- * round changes nothing. At the end the values are compared with the standards anew.
+ * round changes nothing. Where nothing was found at all, the same begins once more amid the ranges: a tunable
+ * at an end of its range may take the effect of another one away. At the end the values are compared with the
+ * standards anew.
  */
 #include "tools/kt/tune.h"
 
@@ -247,6 +249,21 @@ static enum tune_verdict climb(struct search *search)
     return TUNE_STANDARD;
 }
 
+/* Once more from values amid those that are tried; without time for that the standards stay. */
+static enum tune_verdict climb_from_amid(struct search *search, const struct tune_values *standard)
+{
+    const struct tune_space *space = search->space;
+    uint64_t values[MAX_CANDIDATES];
+    for (size_t k = 0; k < space->n_knobs; k++) {
+        size_t n = list_values(&space->knob[k], UINT64_MAX, values);
+        search->best.value[k] = values[n / 2];
+    }
+    enum tune_verdict verdict = space->n_knobs > 1 ? climb(search) : TUNE_NO_TIME;
+    if (verdict == TUNE_NO_TIME)
+        search->best = *standard;
+    return verdict;
+}
+
 void tune_search(const struct tune_space *space, struct tune_result *result)
 {
     struct search search = {.space = space, .result = result};
@@ -255,15 +272,18 @@ void tune_search(const struct tune_space *space, struct tune_result *result)
     for (size_t k = 0; k < space->n_knobs; k++)
         standard.value[k] = space->knob[k].standard;
     search.best = result->values = standard;
-    enum tune_verdict verdict = climb(&search);
-    bool none = is_standard(space, &search.best);
-    if (verdict == TUNE_STANDARD && none && search.noisy)
-        verdict = TUNE_NOISY;
-    result->verdict = verdict;
-    if (verdict == TUNE_FAILED || none)
+    result->verdict = climb(&search);
+    if (result->verdict == TUNE_STANDARD && is_standard(space, &search.best)) {
+        result->verdict = search.noisy ? TUNE_NOISY : TUNE_STANDARD;
+        if (climb_from_amid(&search, &standard) == TUNE_FAILED)
+            result->verdict = TUNE_FAILED;
+    }
+    if (result->verdict == TUNE_FAILED || is_standard(space, &search.best))
         return;
     space->extend(space->data);
-    result->verdict = tune_compare(space, &standard, &search.best, result);
-    if (result->verdict == TUNE_FASTER)
+    enum tune_verdict verdict = tune_compare(space, &standard, &search.best, result);
+    if (verdict != TUNE_STANDARD)
+        result->verdict = verdict;
+    if (verdict == TUNE_FASTER)
         result->values = search.best;
 }
