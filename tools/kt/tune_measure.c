@@ -10,6 +10,7 @@
 
 /* Long enough for the clock, the drawn routing and a wake-up not to matter. */
 #define BURST_NS 20e6
+#define LEAST_PAIR_NS (BURST_NS / 4)
 #define MIN_CALLS 3
 #define MAX_CALLS 100000
 /* The part of the time that the final comparison gets. */
@@ -82,16 +83,33 @@ static double time_values(struct tune_measure *measure, const struct tune_values
     return set_values(measure, values) ? run_burst(measure, point, measure->n_calls[point]) : -1;
 }
 
+/* Values that are many times as fast as those at the beginning need more calls. Returns whether there are
+ * more now.
+ */
+static bool lengthen(struct tune_measure *measure, size_t point, double spent)
+{
+    uint64_t before = measure->n_calls[point];
+    if (spent >= LEAST_PAIR_NS)
+        return false;
+    double calls = (double)before * (2 * LEAST_PAIR_NS / (spent + 1));
+    measure->n_calls[point] = calls > MAX_CALLS ? MAX_CALLS : (uint64_t)calls;
+    return measure->n_calls[point] > before;
+}
+
 static double pair(void *data, const struct tune_values *a, const struct tune_values *b, size_t point,
                    unsigned turn)
 {
     struct tune_measure *measure = data;
-    if (bench_now() > measure->soft)
-        return 0;
-    double first = time_values(measure, turn % 2 ? b : a, point);
-    double second = first > 0 ? time_values(measure, turn % 2 ? a : b, point) : -1;
-    if (second < 0)
-        return -1;
+    double first, second, begin;
+    do {
+        begin = bench_now();
+        if (begin > measure->soft)
+            return 0;
+        first = time_values(measure, turn % 2 ? b : a, point);
+        second = first > 0 ? time_values(measure, turn % 2 ? a : b, point) : -1;
+        if (second < 0)
+            return -1;
+    } while (lengthen(measure, point, bench_now() - begin));
     return turn % 2 ? second / first : first / second;
 }
 
