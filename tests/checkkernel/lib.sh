@@ -33,11 +33,14 @@ emulated()
 run()
 {
     kind=$(echo "${plugin##*/}$emulated $*" | sed 's/--cases [0-9]*//' | tr -sc 'A-Za-z0-9_\n' -)
-    if [ -n "${KT_TEST_RECORDED:-}" ]; then
+    recorded=$KT_TEST_BUILD/tests/checkkernel/recorded
+    if [ "${KT_TEST_RECORDED:-}" = "$recorded" ]; then
+        set -- --known "$recorded/$kind" --same-code "$@"
+    elif [ -n "${KT_TEST_RECORDED:-}" ]; then
         set -- --known "$KT_TEST_RECORDED/$kind" "$@"
     else
-        mkdir -p "$KT_TEST_BUILD/tests/checkkernel/recorded"
-        set -- --record "$KT_TEST_BUILD/tests/checkkernel/recorded/$kind" "$@"
+        mkdir -p "$recorded"
+        set -- --record "$recorded/$kind" "$@"
     fi
     # shellcheck disable=SC2086 # an emulator comes with its arguments
     "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \

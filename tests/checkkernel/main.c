@@ -2,12 +2,13 @@
 /*
  * main.c - checkkernel --plugin FILE|reference [--level L] [--skip 'L...'] [--type T] [--cases N]
  *          [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]]
- *          [--record FILE] [--known FILE]
+ *          [--record FILE] [--known FILE [--same-code]]
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
  * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
  * instructions were translated. --also: with this instead of --set the levels must give the same bits.
  * --record: results that are right go to FILE, from which --known of another run takes them: recorded.h.
+ * --same-code: by the same build of the plugin, on another CPU.
  * --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all right, 1: something is wrong, 2:
  * usage, 77: nothing to do.
  */
@@ -40,7 +41,7 @@ struct run {
     uint32_t dtype;     /* NONE: all */
     unsigned cases;     /* per level and format */
     uint64_t seed;
-    bool emulated;
+    bool emulated, same_code;
     FILE *record; /* NULL: nothing is recorded */
     char *lines;  /* of --known, NULL: none */
     unsigned done, failed, known;
@@ -310,32 +311,15 @@ static void make_large(struct kt_shape *shape, bool is_linear)
         shape->hidden_size *= 2;
 }
 
-/* Its results are looked up, or written down if they are right. */
-static void name_case(const char *level, bool also, const struct wanted *wanted, char name[80])
-{
-    (void)snprintf(name, 80, "%s %d %s %u %d", level, also, kt_dtype_name(wanted->dtype), wanted->kind,
-                   wanted->linear);
-}
-
-/* What the level has given, or, where it has not run, the scalar one, which has the same bits in most
- * plugins. */
-static bool look_up(const struct run *run, const struct kt_level *level, bool also,
-                    const struct wanted *wanted, struct recorded *known)
-{
-    char name[80], scalar[80];
-    name_case(level->name, also, wanted, name);
-    name_case("scalar", also, wanted, scalar);
-    return run->lines && (recorded_find(run->lines, name, known) || recorded_find(run->lines, scalar, known));
-}
-
-static void count_case(struct run *run, const struct check *check, const char *name)
+/* Results that are right are written down. */
+static void count_case(struct run *run, const struct check *check, const struct recorded_case *of)
 {
     run->done++;
     run->failed += check->wrong;
     run->known += check->known != NULL;
     if (run->record && !check->wrong) {
         struct recorded made = recorded_make(check);
-        recorded_add(run->record, name, &made);
+        recorded_add(run->record, of, &made);
     }
 }
 
@@ -345,9 +329,13 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
 {
     unsigned kind = wanted->kind;
     uint64_t state = run->seed + 1000003u * wanted->dtype + 17u * kind;
-    struct check check = {.level = level, .instance = instance, .host = &services};
+    struct check check = {.level = level,
+                          .instance = instance,
+                          .host = &services,
+                          .same_code = run->same_code};
     struct kt_error error = {KT_OK, ""};
-    char text[400], name[80];
+    char text[400];
+    const struct recorded_case of = {level->name, also, kt_dtype_name(wanted->dtype), kind, wanted->linear};
     struct kt_shape *shape = &check.layout.shape;
     struct recorded known;
     check.model = model_find(run->plugin->name);
@@ -371,7 +359,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     if (level->ops->layout(instance, &check.layout, &error))
         return false;
     check.random = state;
-    if (look_up(run, level, also, wanted, &known))
+    if (run->lines && recorded_find(run->lines, &of, &known))
         check.known = &known;
     if (!source_create(shape, &check.random, &check.source))
         abort();
@@ -384,8 +372,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
         compare_packed(&check, &first->packed[also]);
     if (!check.wrong)
         compare_products(&check, first->products);
-    name_case(level->name, also, wanted, name);
-    count_case(run, &check, name);
+    count_case(run, &check, &of);
     free_case(&check);
     if (level->ops->release_layout)
         level->ops->release_layout(instance, &check.layout);
@@ -451,19 +438,13 @@ struct files {
 static bool parse(int argc, char **argv, struct run *run, struct files *files)
 {
     static const struct option options[] = {
-        {"plugin", required_argument, NULL, 'p'},
-        {"level", required_argument, NULL, 'l'},
-        {"type", required_argument, NULL, 't'},
-        {"cases", required_argument, NULL, 'c'},
-        {"seed", required_argument, NULL, 's'},
-        {"emulated", no_argument, NULL, 'e'},
-        {"set", required_argument, NULL, 'o'},
-        {"also", required_argument, NULL, 'a'},
-        {"no-subnormal", no_argument, NULL, 'n'},
-        {"skip", required_argument, NULL, 'k'},
-        {"record", required_argument, NULL, 'r'},
-        {"known", required_argument, NULL, 'K'},
-        {NULL, 0, NULL, 0},
+        {"plugin", required_argument, NULL, 'p'}, {"level", required_argument, NULL, 'l'},
+        {"type", required_argument, NULL, 't'},   {"cases", required_argument, NULL, 'c'},
+        {"seed", required_argument, NULL, 's'},   {"emulated", no_argument, NULL, 'e'},
+        {"set", required_argument, NULL, 'o'},    {"also", required_argument, NULL, 'a'},
+        {"no-subnormal", no_argument, NULL, 'n'}, {"skip", required_argument, NULL, 'k'},
+        {"record", required_argument, NULL, 'r'}, {"known", required_argument, NULL, 'K'},
+        {"same-code", no_argument, NULL, 'S'},    {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p')
@@ -472,6 +453,8 @@ static bool parse(int argc, char **argv, struct run *run, struct files *files)
             files->record = optarg;
         else if (option == 'K')
             files->known = optarg;
+        else if (option == 'S')
+            run->same_code = true;
         else if (option == 'l')
             run->level = optarg;
         else if (option == 'k')
@@ -552,7 +535,7 @@ int main(int argc, char **argv)
         (void)fputs(
             "usage: checkkernel --plugin FILE|reference [--level L] [--skip 'L...'] [--type T] "
             "[--cases N] [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]] "
-            "[--record FILE] [--known FILE]\n",
+            "[--record FILE] [--known FILE [--same-code]]\n",
             stderr);
         return 2;
     }

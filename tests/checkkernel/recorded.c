@@ -50,8 +50,15 @@ FILE *recorded_create(const char *path, uint64_t seed)
     return file;
 }
 
-void recorded_add(FILE *file, const char *name, const struct recorded *recorded)
+static void name_case(const struct recorded_case *of, const char *level, char name[80])
 {
+    (void)snprintf(name, 80, "%s %d %s %u %d", level, of->also, of->format, of->kind, of->linear);
+}
+
+void recorded_add(FILE *file, const struct recorded_case *of, const struct recorded *recorded)
+{
+    char name[80];
+    name_case(of, of->level, name);
     (void)fprintf(file, "%s %016" PRIx64 " %016" PRIx64 "\n", name, recorded->stage[0], recorded->stage[1]);
 }
 
@@ -71,7 +78,7 @@ char *recorded_load(const char *path, uint64_t seed)
     return NULL;
 }
 
-bool recorded_find(const char *lines, const char *name, struct recorded *recorded)
+static bool find(const char *lines, const char *name, struct recorded *recorded)
 {
     size_t length = strlen(name);
     for (const char *line = strchr(lines, '\n'); line && line[1]; line = strchr(line, '\n')) {
@@ -81,4 +88,12 @@ bool recorded_find(const char *lines, const char *name, struct recorded *recorde
                           &recorded->stage[1]) == 2;
     }
     return false;
+}
+
+bool recorded_find(const char *lines, const struct recorded_case *of, struct recorded *recorded)
+{
+    char name[80], scalar[80];
+    name_case(of, of->level, name);
+    name_case(of, "scalar", scalar);
+    return find(lines, name, recorded) || find(lines, scalar, recorded);
 }

@@ -24,21 +24,31 @@ struct recorded {
 uint64_t recorded_hash(const struct check *check, enum kt_stage stage);
 struct recorded recorded_make(const struct check *check);
 
-/* Have a large case's results, as far as they are made, the recorded bits? Then they were made in other ways
- * as well, by the same kernels, where they were recorded, and once is enough here. */
+/* A case on a level: of the instance of --also or not, its format, which shape, experts or a linear. */
+struct recorded_case {
+    const char *level;
+    bool also;
+    const char *format;
+    unsigned kind;
+    bool linear;
+};
+
+/* Were the case's results, whose bits are the same as far as they are made, made in other ways as well by
+ * this machine code, or, of a large case, by these sources? Then they need not be made so again. */
 static inline bool recorded_suffices(const struct check *check)
 {
-    return check->known && check->large;
+    return check->known && (check->large || check->same_code);
 }
 
 /* Opens a file, which then has its first line; NULL: it cannot be, which is said. */
 FILE *recorded_create(const char *path, uint64_t seed);
-/* Writes the line of a case; `name` is unique to it. */
-void recorded_add(FILE *file, const char *name, const struct recorded *recorded);
+/* Writes the line of a case. */
+void recorded_add(FILE *file, const struct recorded_case *of, const struct recorded *recorded);
 
 /* The lines of a file; NULL: it cannot be read, or is of another seed. To be freed. */
 char *recorded_load(const char *path, uint64_t seed);
-/* The case of that name; false: the lines do not have it. */
-bool recorded_find(const char *lines, const char *name, struct recorded *recorded);
+/* What the level gave, or, if it did not run, the scalar one, which has the same bits in most plugins; false:
+ * neither is in the lines. */
+bool recorded_find(const char *lines, const struct recorded_case *of, struct recorded *recorded);
 
 #endif

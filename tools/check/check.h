@@ -88,7 +88,8 @@ struct check {
     uint32_t *index, *out_index;
     struct guarded packed[2], act[2], h, y;
     uint64_t y_stride;
-    bool large; /* takes much longer than others */
+    bool large;     /* takes much longer than others */
+    bool same_code; /* `known` is of the same machine code */
     bool wrong;
 };
 
