@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a thread for results of parts. */
+/* Bytes of a thread for results of parts; and results that a node has room for at least. Those of latents take
+ * 256 KB each; with these two threads share the chunks of one token evenly until spans are as even. */
 #define PARTS_SIZE (UINT64_C(1) << 20)
+#define LEAST_PARTS 14
 
 static enum kt_status check_layout(const struct kt_attention_layout *layout,
                                    const struct kt_attention_shape *shape, struct kt_error *error)
@@ -83,6 +85,7 @@ enum kt_status kt_attention_make_room(const struct kt_attention *attention,
         own->thread_stride = kt_align64(layout->scratch_size) + 3 * own->result;
         own->parts = threads * own->thread_stride;
         own->n_parts = threads * (PARTS_SIZE / own->result + 1);
+        own->n_parts = own->n_parts > LEAST_PARTS ? own->n_parts : LEAST_PARTS;
         own->size = own->parts + own->n_parts * own->result;
         need[n] = own->size;
     }
