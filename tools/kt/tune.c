@@ -48,18 +48,8 @@ static const struct kt_cli_option options[] = {
      .argument = "NAME",
      .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
              "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
-    {.name = "linear",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, linear),
-     .argument = "LIST",
-     .help = "matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096"},
-    {.name = "attention",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, attention),
-     .argument = "LIST",
-     .help =
-         "attention instead of experts: qwen3-30b-a3b, gpt-oss, qwen3-next, deepseek-v3, kimi-k2, or heads "
-         "such as 32/4x128"},
+    BENCH_LINEAR,
+    BENCH_ATTENTION,
     {.name = "context",
      .type = KT_CLI_UINT,
      .offset = offsetof(struct args, context),
