@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a thread for results of parts; and results that a node has room for at least. Those of latents take
- * 256 KB each; with these two threads share the chunks of one token evenly until spans are as even. */
+/* Bytes of a thread for results of parts; and results that a node has room for at least. Those of latents
+ * take 256 KB each; with these two threads share the chunks of one token evenly until spans are as even. */
 #define PARTS_SIZE (UINT64_C(1) << 20)
 #define LEAST_PARTS 14
 
