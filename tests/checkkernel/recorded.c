@@ -37,7 +37,8 @@ uint64_t recorded_hash(const struct check *check, enum kt_stage stage)
 
 struct recorded recorded_make(const struct check *check)
 {
-    return (struct recorded){{recorded_hash(check, KT_STAGE_GATE_UP), recorded_hash(check, KT_STAGE_DOWN)}};
+    return (struct recorded){
+        .stage = {recorded_hash(check, KT_STAGE_GATE_UP), recorded_hash(check, KT_STAGE_DOWN)}};
 }
 
 FILE *recorded_create(const char *path, uint64_t seed)
@@ -95,5 +96,6 @@ bool recorded_find(const char *lines, const struct recorded_case *of, struct rec
     char name[80], scalar[80];
     name_case(of, of->level, name);
     name_case(of, "scalar", scalar);
-    return find(lines, name, recorded) || find(lines, scalar, recorded);
+    recorded->of_scalar = !find(lines, name, recorded);
+    return !recorded->of_scalar || find(lines, scalar, recorded);
 }

@@ -19,6 +19,7 @@
 /* Hashes of a case's results, one of each stage: of h, 0 for a linear, and of y without the gaps. */
 struct recorded {
     uint64_t stage[2];
+    bool of_scalar; /* found of the scalar level instead */
 };
 
 uint64_t recorded_hash(const struct check *check, enum kt_stage stage);
@@ -37,7 +38,7 @@ struct recorded_case {
  * this machine code, or, of a large case, by these sources? Then they need not be made so again. */
 static inline bool recorded_suffices(const struct check *check)
 {
-    return check->known && (check->large || check->same_code);
+    return check->known && (check->large || (check->same_code && !check->known->of_scalar));
 }
 
 /* Opens a file, which then has its first line; NULL: it cannot be, which is said. */

@@ -16,12 +16,14 @@ cases()
 
 cases 10 0 --seed 1 --record "$dir/results"
 cases 10 10 --seed 1 --known "$dir/results"
+cases 10 10 --seed 1 --known "$dir/results" --same-code
 cases 10 0 --seed 2 --known "$dir/results"
 cases 10 0 --seed 1 --known "$dir/none"
 
 # The last line's y, a linear's; and the first line's h.
 sed -e '$s/[0-9a-e]$/f/;t' -e '$s/f$/0/' "$dir/results" >"$dir/y"
 cases 10 9 --seed 1 --known "$dir/y"
+cases 10 9 --seed 1 --known "$dir/y" --same-code
 sed '2s, [0-9a-f]\{16\} , 0000000000000000 ,' "$dir/results" >"$dir/h"
 cases 10 9 --seed 1 --known "$dir/h"
 # A line that is cut off.
