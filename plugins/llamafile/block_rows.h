@@ -4,14 +4,32 @@
 #ifndef KT_PLUGINS_LLAMAFILE_BLOCK_ROWS_H
 #define KT_PLUGINS_LLAMAFILE_BLOCK_ROWS_H
 
-#include "plugins/llamafile/blocks.h"
+#include "plugins/common/simd/simd.h"
+
+#if VEC_DOT_WIDE
+#include "plugins/llamafile/blocks_int32.h"
+#else
+#include "plugins/llamafile/blocks_int16.h"
+#endif
+#ifdef ROWS_PAIRED
 #include "plugins/llamafile/paired.h"
+#endif
 
 /* Bytes of a block of a stage. */
 INLINE uint64_t size_stage_block(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t k = stage_k(layout, stage);
-    return has_shared_scales(layout, stage) ? size_paired_block(k) : size_block(k);
+#ifdef ROWS_PAIRED
+    if (has_shared_scales(layout, stage))
+        return size_paired_block(k);
+#endif
+    return size_block(k);
+}
+
+/* Where blocks begin in a product's scratch: behind tables of sums. */
+INLINE uint64_t blocks_offset(const struct kt_product *job, enum kt_stage stage)
+{
+    return round_up(size_row_block(job, stage) * size_sums(job->layout, stage), 64);
 }
 
 /* Rows begin..end-1 of a product, to its scratch. One row by itself is multiplied where it is, or is a block
@@ -21,22 +39,28 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
     const struct kt_layout *layout = job->layout;
     const bool shared = has_shared_scales(layout, stage);
     const uint64_t groups = stage_k(layout, stage) / GROUP, size = size_stage_block(layout, stage);
-    const struct llamafile_format *format =
-        layout_format(layout, layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype);
+    uint8_t *blocks = (uint8_t *)job->scratch + blocks_offset(job, stage);
     if (!has_part(layout, stage, false) || (end - begin == 1 && !shared))
         return;
     for (uint32_t row = begin; row < end; row++) {
-        const unsigned i = row - begin, r = i % BLOCK_ROWS, last = end - begin - (i - r) == 1;
+        const unsigned i = row - begin, r = i % BLOCK_ROWS;
         const uint8_t *from =
             (const uint8_t *)job->act + (job->index ? job->index[row] : row) * layout->act_row_size[stage];
-        uint8_t *to = (uint8_t *)job->scratch + i / BLOCK_ROWS * size;
-        if (shared)
-            copy_paired_row(format, from, groups, r, last ? 1 : BLOCK_ROWS, to);
-        else
-            copy_row(from, groups, r, to);
+        uint8_t *to = blocks + i / BLOCK_ROWS * size;
+#ifdef ROWS_PAIRED
+        if (shared) {
+            const enum kt_projection projection = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
+            const unsigned rows = end - begin - (i - r) == 1 ? 1 : BLOCK_ROWS;
+            copy_paired_row(layout_format(layout, layout->shape.format[projection].dtype), from, groups, r,
+                            rows, to);
+            continue;
+        }
+#endif
+        copy_row(from, groups, r, to);
     }
 }
 
+#ifdef ROWS_PAIRED
 /* Superblocks share a scale where all projections of a stage have the same format and that multiplies pairs.
  */
 static void choose_shared_scales(struct kt_layout *layout)
@@ -50,11 +74,15 @@ static void choose_shared_scales(struct kt_layout *layout)
         layout->words[WORD_SHARED] |= 1u << KT_STAGE_DOWN;
 }
 
+#endif
+
 /* Room in scratch for a row block of either stage. */
 static void lay_out_blocks(struct kt_layout *layout)
 {
     uint64_t room = 0;
+#ifdef ROWS_PAIRED
     choose_shared_scales(layout);
+#endif
     for (int stage = first_stage(&layout->shape); stage <= KT_STAGE_DOWN; stage++) {
         uint64_t rows = round_up(layout->words[WORD_ROW_BLOCK + stage], 32);
         uint64_t size = rows / BLOCK_ROWS * size_stage_block(layout, (enum kt_stage)stage);

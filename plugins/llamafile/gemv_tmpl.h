@@ -22,7 +22,7 @@ struct half_panel {
     const uint8_t *data;
     uint64_t at;         /* offset of the part of an activation row that the kernel reads */
     const uint8_t *sums; /* tables of the row block's first row, where they have been made */
-#ifdef ROWS_BLOCKED
+#ifdef ROWS_PAIRED
     const struct paired_kernel *paired; /* NULL: its rows' superblocks share no scale */
 #endif
 };
@@ -54,7 +54,7 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
         .data = data,
         .at = dtype_is_float(dtype) ? floats_offset(layout, stage) : 0,
         .sums = scratch + sums_offset(layout, projection),
-#ifdef ROWS_BLOCKED
+#ifdef ROWS_PAIRED
         .paired = has_shared_scales(layout, stage) ? find_paired_kernel(dtype) : NULL,
 #endif
     };
@@ -102,7 +102,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         .sums_size = size_sums(layout, stage),
         .row_block = size_row_block(job, stage),
 #ifdef ROWS_BLOCKED
-        .blocks = job->scratch,
+        .blocks = (const uint8_t *)job->scratch + blocks_offset(job, stage),
         .block_size = size_stage_block(layout, stage),
 #endif
     };
@@ -114,9 +114,11 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
                       const struct act_rows *x, unsigned rows, float *out)
 {
     const uint8_t *block = panel->blocks + x->first % panel->row_block / BLOCK_ROWS * panel->block_size;
-    const block_fn multiply = half_panel->paired ? half_panel->paired->multiply[rows - 1]
-                              : rows > 1         ? half_panel->kernel->blocked[rows - 2]
-                                                 : NULL;
+    block_fn multiply = rows > 1 ? half_panel->kernel->blocked[rows - 2] : NULL;
+#ifdef ROWS_PAIRED
+    if (half_panel->paired)
+        multiply = half_panel->paired->multiply[rows - 1];
+#endif
     if (!multiply)
         return false;
     multiply(half_panel->data, panel->k, block, panel->distance, out);
@@ -161,24 +163,31 @@ DEFINE_HALF_PANELS(half_panels_2, 2)
 DEFINE_HALF_PANELS(half_panels_4, 4)
 #ifdef ROWS_BLOCKED
 DEFINE_HALF_PANELS(half_panels_3, 3)
+DEFINE_HALF_PANELS(half_panels_8, 8)
+#if VEC_DOT_WIDE
 DEFINE_HALF_PANELS(half_panels_5, 5)
 DEFINE_HALF_PANELS(half_panels_6, 6)
 DEFINE_HALF_PANELS(half_panels_7, 7)
-DEFINE_HALF_PANELS(half_panels_8, 8)
+#endif
 #endif
 
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage)
 {
     static const struct microkernel microkernels[] = {
 #ifdef ROWS_BLOCKED
-        {8, 2, {half_panels_8, half_panels_8}}, {7, 2, {half_panels_7, half_panels_7}},
-        {6, 2, {half_panels_6, half_panels_6}}, {5, 2, {half_panels_5, half_panels_5}},
+        {8, 2, {half_panels_8, half_panels_8}},
+#if VEC_DOT_WIDE
+        {7, 2, {half_panels_7, half_panels_7}},
+        {6, 2, {half_panels_6, half_panels_6}},
+        {5, 2, {half_panels_5, half_panels_5}},
+#endif
 #endif
         {4, 1, {half_panels_4, half_panels_4}},
 #ifdef ROWS_BLOCKED
         {3, 1, {half_panels_3, half_panels_3}},
 #endif
-        {2, 1, {half_panels_2, half_panels_2}}, {1, 1, {half_panels_1, half_panels_1}},
+        {2, 1, {half_panels_2, half_panels_2}},
+        {1, 1, {half_panels_1, half_panels_1}},
     };
     (void)job;
     (void)stage;

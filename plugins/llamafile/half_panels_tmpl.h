@@ -8,6 +8,8 @@
  *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  *             ROWS_BLOCKED                 defined: several rows lie in blocks (blocks.h), of all formats but
  *                 the compact forms and floats
+ *             ROWS_PAIRED                  defined: rows whose superblocks share a scale are multiplied as
+ *                 pairs (paired.h); wants ROWS_BLOCKED
  */
 #ifndef KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
@@ -34,7 +36,7 @@
 /* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
 typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
                               const uint8_t *const *sums, uint64_t distance, float *out);
-/* ... and those with 2 to 8 rows of a block (blocks.h). */
+/* ... and those with 2 to 8 rows that lie in blocks (blocks.h). */
 typedef void (*block_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, uint64_t distance,
                          float *out);
 /* Tiles t..stop-1 of one half panel, PAIR_SIZE apart. */
@@ -113,17 +115,36 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     {                                                                                            \
         multiply_block((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
     }
-#define BLOCK_PRODUCTS(name, ...)       \
+#define FEW_BLOCK_PRODUCTS(name, ...)   \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 5, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 6, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 7, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 8, __VA_ARGS__)
+#if VEC_DOT_WIDE
+#define BLOCK_PRODUCTS(name, ...)         \
+    FEW_BLOCK_PRODUCTS(name, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 5, __VA_ARGS__)   \
+    BLOCK_PRODUCT(name, 6, __VA_ARGS__)   \
+    BLOCK_PRODUCT(name, 7, __VA_ARGS__)
+#define LIST_BLOCKED(name)                                                                              \
+    {                                                                                                   \
+        name##_block_2, name##_block_3, name##_block_4, name##_block_5, name##_block_6, name##_block_7, \
+            name##_block_8                                                                              \
+    }
+#else /* 5 to 7 are 4 and the others */
+#define BLOCK_PRODUCTS(name, ...) FEW_BLOCK_PRODUCTS(name, __VA_ARGS__)
+#define LIST_BLOCKED(name)                                                               \
+    {                                                                                    \
+        name##_block_2, name##_block_3, name##_block_4, NULL, NULL, NULL, name##_block_8 \
+    }
+#endif
 EACH_QUANT(BLOCK_PRODUCTS)
+#else
+EACH_QUANT(QUANT_PRODUCTS)
+#endif
 
+#ifdef ROWS_PAIRED
 /* Those that multiply pairs (paired.h), by a row too. */
 #define EACH_PAIRED(DO)                                     \
     DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false) \
@@ -164,8 +185,6 @@ static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
         kernel++;
     return kernel;
 }
-#else
-EACH_QUANT(QUANT_PRODUCTS)
 #endif
 EACH_COMPACT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
@@ -197,7 +216,7 @@ struct half_panel_kernel {
     unsigned block;            /* rows at once, at most */
     half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
     dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
-    block_fn blocked[7];       /* 2 to 8 rows of a block; NULL: without ROWS_BLOCKED */
+    block_fn blocked[7];       /* 2 to 8 rows; NULL: without ROWS_BLOCKED */
 };
 
 #define KERNEL(name, dtype, compact, block)                                      \
@@ -208,14 +227,8 @@ struct half_panel_kernel {
         }                                                                        \
     }
 #ifdef ROWS_BLOCKED
-#define QUANT_KERNEL(name, dtype, ...)                                                                \
-    {dtype,                                                                                           \
-     false,                                                                                           \
-     1,                                                                                               \
-     {name##_1, NULL, NULL},                                                                          \
-     DEQUANTIZE(name),                                                                                \
-     {name##_block_2, name##_block_3, name##_block_4, name##_block_5, name##_block_6, name##_block_7, \
-      name##_block_8}},
+#define QUANT_KERNEL(name, dtype, ...) \
+    {dtype, false, 1, {name##_1, NULL, NULL}, DEQUANTIZE(name), LIST_BLOCKED(name)},
 #else
 #define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, false, BLOCK_QUANTS),
 #endif

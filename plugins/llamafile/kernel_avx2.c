@@ -3,6 +3,7 @@
 #define SIMD avx2
 
 #define BLOCK_QUANTS 4
+#define ROWS_BLOCKED
 #define BLOCK_FLOATS 2 /* two rows with sums for even and odd columns take 8 of 16 registers */
 #define DEQUANTIZES 0
 

@@ -5,6 +5,7 @@
 
 #define BLOCK_QUANTS 4
 #define ROWS_BLOCKED
+#define ROWS_PAIRED
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 0
 

@@ -9,7 +9,10 @@
 #define TILED 0
 #include "plugins/llamafile/gemv_tmpl.h"
 
-#ifdef ROWS_BLOCKED
+#if defined ROWS_BLOCKED && defined VEC_SUMS
+#define OPEN_ROWS(job, stage, begin, end) \
+    (make_sums(job, stage, begin, end), make_blocks(job, stage, begin, end))
+#elif defined ROWS_BLOCKED
 #define OPEN_ROWS(job, stage, begin, end) make_blocks(job, stage, begin, end)
 #elif defined VEC_SUMS
 #define OPEN_ROWS(job, stage, begin, end) make_sums(job, stage, begin, end)

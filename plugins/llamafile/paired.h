@@ -13,6 +13,7 @@
 #define KT_PLUGINS_LLAMAFILE_PAIRED_H
 
 #include "plugins/llamafile/blocks.h"
+#include "plugins/llamafile/product.h"
 
 /* A group of a block of n rows, 8 or, of a row by itself, 1: offsets in bytes of what row 0 has, n times. */
 #define PAIRED_Q 0       /* int8[n][32] */

@@ -13,7 +13,7 @@
 #include "plugins/llamafile/llamafile.h"
 
 #include "plugins/common/simd/simd.h"
-#ifdef ROWS_BLOCKED
+#ifdef ROWS_PAIRED
 #include "plugins/llamafile/shared.h"
 #endif
 
@@ -81,7 +81,7 @@ INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum shari
     for (uint64_t c = 0; c < k; c += SUPERBLOCK) {
         unsigned n = k - c < SUPERBLOCK ? (unsigned)(k - c) : SUPERBLOCK;
         read_source(from, dtype, c, n, x);
-#ifdef ROWS_BLOCKED
+#ifdef ROWS_PAIRED
         if (quants && shared)
             quantize_superblock(x, shared == SHARES_HALVES, quants + c / SUPERBLOCK * ACT_SIZE);
 #endif

@@ -157,6 +157,25 @@ INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, splat4(x)));
 }
 
+/* The same with the quad in a register: several vectors of weights share it. */
+INLINE vi vi_splat4(const void *p)
+{
+    return splat4(p);
+}
+
+INLINE vdot vi_dot_add_quad(vdot sum, vi w, vi quad)
+{
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, quad));
+}
+
+/* As vi_dot_start; of a power of two by a shift, which leaves the multipliers free. */
+INLINE vdot vi_dot_start_times(const void *pair, int offset)
+{
+    if ((offset & (offset - 1)) == 0)
+        return _mm256_slli_epi16(splat4(pair), __builtin_ctz((unsigned)offset));
+    return vi_dot_start(pair, offset);
+}
+
 INLINE vi vi_dot_sum(vdot sum)
 {
     return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
@@ -179,10 +198,15 @@ INLINE vi vi_signed_start(const void *pair)
 }
 
 /* |w| * (x with w's sign): 2 * 128 * 127 fits in an int16, so a step cannot saturate. */
+INLINE vi vi_signed_add_quad(vi sum, vi w, vi quad)
+{
+    __m256i products = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(quad, w));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
+}
+
 INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
 {
-    __m256i products = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(splat4(x), w));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
+    return vi_signed_add_quad(sum, w, splat4(x));
 }
 
 INLINE vi vi_wide_scale_s8(const uint8_t *p, int part)
