@@ -380,6 +380,7 @@ complete -c kt -n '__kt_verb tune' -l cache -r -f -a 'bf16 q8_0 f32' -d 'of --at
 complete -c kt -n '__kt_verb tune' -l source-type -r -f -a 'f32 f16 bf16 fp8_block fp8_channel mxfp8 fp4_g32 int4_g16 int4_g32 int4_g128 int4_channel gptq_g128 awq_g128 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 nvfp4 q1_0 q2_0' -d 'weight formats such as q4_k,q8_0'
 complete -c kt -n '__kt_verb tune' -l tokens -r -f -d 'tokens of a call that count, all alike'
 complete -c kt -n '__kt_verb tune' -l minutes -r -f -d 'time for each backend and format at most, packing not counted'
+complete -c kt -n '__kt_verb tune' -l min-time -r -f -d 'length of a burst of calls, of which two make a pair'
 complete -c kt -n '__kt_verb tune' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb tune' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb tune' -l cycle -r -f -d 'weights to cycle over, in MiB'

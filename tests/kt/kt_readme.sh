@@ -22,7 +22,7 @@ while read -r program words; do
         s,FILE.so,$module,; s,FILE.ini,$KT_TEST_SOURCE/plugins/bf16/bf16.ini,")
     case $words in # as short as can be
     bench*) words="$words --runs 1 --repeats 5 --cycle 8" ;;
-    tune*) words="$words --tokens 1 --cycle 8" ;;
+    tune*) words="$words --tokens 1 --cycle 8 --min-time 0.002" ;;
     plugin\ check*) words="$words --cases 1" ;;
     generate*) [ -n "$engine_verbs" ] || continue
                words="$words --tokens 3" ;;

@@ -93,10 +93,10 @@ void tune_weights_destroy(struct tune_subject *subject);
 
 struct tune_measure;
 
-/* `keeps`: with the values as configured, else with the standards. `deadline`: by bench_now. NULL after a
- * message. */
+/* `keeps`: with the values as configured, else with the standards. `burst_time`: in ns, what a burst aims at.
+ * `deadline`: by bench_now. NULL after a message. */
 struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct tune_subject *subject,
-                                         size_t n_points, bool keeps, double deadline);
+                                         size_t n_points, bool keeps, double burst_time, double deadline);
 void tune_measure_destroy(struct tune_measure *measure);
 
 /* The tunables that may be set, and how they are measured. */

@@ -61,7 +61,8 @@ static int open_side(struct bench *bench, const char *backend, const char *level
         return code;
     tune_weights_create(bench->cli, &side->set, source->name, bench->tokens, bench->n_token_counts,
                         &side->subject);
-    side->measure = tune_measure_create(bench->cli, &side->subject, bench->n_token_counts, true, 0);
+    side->measure = tune_measure_create(bench->cli, &side->subject, bench->n_token_counts, true,
+                                        bench->schedule.min_time * 1e9, 0);
     return side->measure ? KT_EXIT_OK : KT_EXIT_PROBLEM;
 }
 

@@ -8,9 +8,6 @@
 
 #include <stdlib.h>
 
-/* Long enough for the clock, the drawn routing and a wake-up not to matter. */
-#define BURST_NS 20e6
-#define LEAST_PAIR_NS (BURST_NS / 4)
 #define MIN_CALLS 3
 #define MAX_CALLS 100000
 /* The part of the time that the final comparison gets. */
@@ -24,6 +21,7 @@ struct tune_measure {
     uint64_t now[KT_MAX_TUNABLES];     /* set in the copies; 0: not known */
     uint64_t n_calls[TUNE_MAX_POINTS]; /* of a burst */
     size_t n_points;
+    double burst_time;     /* ns, aimed at */
     double soft, deadline; /* of the search, and of all */
 };
 
@@ -52,10 +50,10 @@ static bool warm_up(struct tune_measure *measure, size_t point)
 {
     double begin = bench_now();
     uint64_t n = 0;
-    for (; n < MIN_CALLS || n < measure->subject->n_copies || bench_now() - begin < BURST_NS; n++)
+    for (; n < MIN_CALLS || n < measure->subject->n_copies || bench_now() - begin < measure->burst_time; n++)
         if (run_burst(measure, point, 1) < 0)
             return false;
-    double calls = BURST_NS * (double)n / (bench_now() - begin);
+    double calls = measure->burst_time * (double)n / (bench_now() - begin);
     measure->n_calls[point] = calls < MIN_CALLS ? MIN_CALLS : calls > MAX_CALLS ? MAX_CALLS : (uint64_t)calls;
     return true;
 }
@@ -88,10 +86,11 @@ static double time_values(struct tune_measure *measure, const struct tune_values
  */
 static bool lengthen(struct tune_measure *measure, size_t point, double spent)
 {
+    const double least = measure->burst_time / 4; /* of a pair */
     uint64_t before = measure->n_calls[point];
-    if (spent >= LEAST_PAIR_NS)
+    if (spent >= least)
         return false;
-    double calls = (double)before * (2 * LEAST_PAIR_NS / (spent + 1));
+    double calls = (double)before * (2 * least / (spent + 1));
     measure->n_calls[point] = calls > MAX_CALLS ? MAX_CALLS : (uint64_t)calls;
     return measure->n_calls[point] > before;
 }
@@ -140,13 +139,14 @@ static bool find_knobs(struct tune_measure *measure)
 }
 
 struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct tune_subject *subject,
-                                         size_t n_points, bool keeps, double deadline)
+                                         size_t n_points, bool keeps, double burst_time, double deadline)
 {
     struct tune_measure *measure = kt_cli_alloc(cli, 1, sizeof *measure);
     double begin = bench_now();
     measure->cli = cli;
     measure->subject = subject;
     measure->n_points = n_points;
+    measure->burst_time = burst_time;
     measure->deadline = deadline;
     measure->soft = begin + (deadline - begin) * (1 - FINAL_SHARE);
     bool good = keeps || find_knobs(measure);
