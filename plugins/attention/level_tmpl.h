@@ -80,7 +80,7 @@ static void store_output(const float *row, uint32_t n, uint32_t dtype, uint8_t *
 static void finish_one(const struct kt_attention_finish *job, const struct partial *partial, float sink,
                        uint8_t *out)
 {
-    _Alignas(64) float row[1024 + LINE] = {0};
+    _Alignas(64) float row[1024 + LINE];
     uint32_t n = job->layout->shape.value_size;
     const float *from = (const float *)(const void *)((const char *)partial + PARTIAL_OUTPUT);
     if (partial->sum != 0) {
@@ -89,8 +89,12 @@ static void finish_one(const struct kt_attention_finish *job, const struct parti
             own = exp_of(partial->max - max);
             sum = sum * own + exp_of(sink - max);
         }
+        const vf factor = vf_set(own / sum);
+        memset(row + (n - 1) / LINE * LINE, 0, LINE * sizeof *row);
         for (uint32_t i = 0; i < n; i += VEC_ROWS)
-            vf_store(row + i, vf_div(vf_mul(vf_load(from + i), vf_set(own)), vf_set(sum)));
+            vf_store(row + i, vf_mul(vf_load(from + i), factor));
+    } else {
+        memset(row, 0, round_up(n, LINE) * sizeof *row);
     }
     store_output(row, n, job->output_dtype, out);
 }
