@@ -211,7 +211,7 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
         if (TILES_CODES && work->query_scales)
             score_codes(work, &tiles, work->start + at);
         else
-            multiply_tiles(&tiles, 2);
+            score_tiles(&tiles);
         if (tiles.strip)
             weigh_rows(&strip, MOST);
         strip.from = work->scores[i % 2];
