@@ -13,6 +13,8 @@
 #define THREAD_FUNCTIONS .thread_enter = enter_thread, .thread_leave = leave_thread,
 
 #include "plugins/attention/pairs_tmpl.h"
+#include "plugins/attention/rows_split.h"
+#define ROWS_MULTIPLY rows_multiply_long
 #include "plugins/attention/rows_tmpl.h"
 
 static void enter_thread(void *instance)

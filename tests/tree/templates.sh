@@ -82,7 +82,8 @@ sets() {
     plugins/llamafile/blocks_int16.h) echo avx2 ;;
     *neon* | *mmla* | *sdot* | plugins/llamafile/pairs.h) echo neon ;;
     *simd/avx512* | *decode_avx512.h | *vbmi* | *int4_group/dequantize* | \
-        plugins/attention/pairs* | plugins/attention/tiles* | plugins/rawint4/expand.h | \
+        plugins/attention/pairs* | plugins/attention/tiles* | plugins/attention/rows_split.h | \
+        plugins/rawint4/expand.h | \
         plugins/llamafile/block* | plugins/llamafile/paired.h | plugins/llamafile/shared.h) echo avx512 ;;
     *avx2* | *x86* | plugins/avx512_fp8/shifted_tmpl.h) echo avx2 ;;
     *simd/scalar* | *decode_scalar.h | plugins/llamafile/dequantize.h) echo scalar ;;

@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/.libs"
 cp "$plugin" "$work/.libs/kt_attention.so"
-for test in attention/test_attention; do
+for test in attention/test_attention rows/test_route; do
     # shellcheck disable=SC2086 # an emulator comes with its arguments
     KT_TEST_QUICK=1 KT_TEST_BUILD=$work "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
         "$KT_TEST_BUILD/tests/core/$test" || exit 1

@@ -12,10 +12,11 @@ static const uint32_t dtypes[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_F16};
 
 /* ---- products -------------------------------------------------------------------------------------- */
 
-static void check_product(const struct kt_rows *rows, unsigned round, uint64_t *seed)
+/* t rows of `size` numbers by n rows of weights. */
+static void check_product(const struct kt_rows *rows, unsigned round, uint32_t size, uint32_t n, uint32_t t,
+                          uint64_t *seed)
 {
-    static const uint32_t sizes[] = {1, 15, 16, 64, 255, 300, 513}, outputs[] = {1, 3, 4, 8, 9, 13, 16};
-    uint32_t size = sizes[round % 7], n = outputs[round / 2 % 7], t = round / 3 % 8, gap = round % 2 * 3;
+    uint32_t gap = round % 2 * 3;
     struct plane input = plane_make(dtypes[round / 5 % 3], t, 1, size, gap, 1.0, seed);
     struct plane weight = plane_make(dtypes[round / 4 % 3], n, 1, size, gap, 1.0, seed);
     struct plane output = plane_make(KT_DTYPE_F32, t, 1, n, gap, 1.0, seed);
@@ -65,10 +66,61 @@ static void check_product(const struct kt_rows *rows, unsigned round, uint64_t *
 
 START_TEST(products_are_the_formula)
 {
+    static const uint32_t sizes[] = {1, 15, 16, 64, 255, 300, 513}, outputs[] = {1, 3, 4, 8, 9, 13, 16};
     const struct kt_rows *rows = level_open(_i);
     uint64_t seed = 1;
     for (unsigned round = 0; rows && round < 300; round++)
-        check_product(rows, round, &seed);
+        check_product(rows, round, sizes[round % 7], outputs[round / 2 % 7], round / 3 % 8, &seed);
+    level_close();
+}
+END_TEST
+
+/* Rows that are long enough for tiles, with ends of tiles, blocks and groups of rows and outputs. */
+START_TEST(long_products_are_the_formula)
+{
+    static const uint32_t sizes[] = {1023, 1024, 1025, 1100, 1280, 1311};
+    static const uint32_t outputs[] = {1, 15, 16, 17, 33, 130}, tokens[] = {1, 2, 15, 16, 17, 33};
+    const struct kt_rows *rows = level_open(_i);
+    uint64_t seed = 5;
+    unsigned rounds = getenv("KT_TEST_QUICK") ? 12 : 36;
+    for (unsigned round = 0; rows && round < rounds; round++) {
+        uint32_t n = outputs[(round + round / 6) % 6], t = tokens[(round / 2 + round / 6) % 6];
+        check_product(rows, round, sizes[round % 6], n, n > 100 && t > 16 ? 2 : t, &seed);
+    }
+    level_close();
+}
+END_TEST
+
+/* A NaN of any bits in a number of a token is in all of its products and in no others. */
+START_TEST(nan_of_any_bits_stays_in_its_token)
+{
+    static const uint32_t nans[] = {0x7fc00000, 0x7f800001, 0x7fffffff, 0xffffffff, 0xff80ffff};
+    enum { SIZE = 1056, TOKENS = 5, OUTPUTS = 19 };
+    const struct kt_rows *rows = level_open(_i);
+    uint64_t seed = 6;
+    if (!rows)
+        return;
+    for (unsigned i = 0; i < sizeof nans / sizeof *nans; i++) {
+        struct plane x = plane_make(KT_DTYPE_F32, TOKENS, 1, SIZE, 0, 1.0, &seed);
+        struct plane w = plane_make(KT_DTYPE_BF16, OUTPUTS, 1, SIZE, 0, 1.0, &seed);
+        float y[TOKENS][OUTPUTS];
+        memcpy(x.data + 3 * x.stride + 4 * (SIZE - 1 - i), &nans[i], 4);
+        struct kt_rows_multiply job = KT_ROWS_MULTIPLY_INIT;
+        job.n_rows = TOKENS;
+        job.n_outputs = OUTPUTS;
+        job.size = SIZE;
+        job.weight_dtype = KT_DTYPE_BF16;
+        job.input = plane_input(&x);
+        job.weight = w.data;
+        job.weight_stride = w.stride;
+        job.output = y[0];
+        ck_ok(kt_rows_multiply(rows, &job, &ck_error));
+        for (unsigned r = 0; r < TOKENS; r++)
+            for (unsigned e = 0; e < OUTPUTS; e++)
+                ck_holds(isnan(y[r][e]) == (r == 3));
+        plane_free(&x);
+        plane_free(&w);
+    }
     level_close();
 }
 END_TEST
@@ -298,6 +350,8 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, products_are_the_formula, 0, N_LEVELS);
+    tcase_add_loop_test(tests, long_products_are_the_formula, 0, N_LEVELS);
+    tcase_add_loop_test(tests, nan_of_any_bits_stays_in_its_token, 0, N_LEVELS);
     tcase_add_loop_test(tests, nan_stays_in_its_token, 0, N_LEVELS);
     tcase_add_loop_test(tests, choices_are_the_rule, 0, N_LEVELS);
     tcase_add_loop_test(tests, ties_go_to_the_lower_one, 0, N_LEVELS);

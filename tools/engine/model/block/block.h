@@ -200,6 +200,15 @@ enum kt_status kt_find_weight(struct kt_model *model, const char *name, uint64_t
 /** The numbers of a tensor of rows x cols as float32; all of them live as long as the model. */
 enum kt_status kt_load_numbers(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                                float **out, struct kt_error *error);
+
+/** Rows of numbers: float32, or bfloat16 where that says the same, at half the memory. */
+struct kt_numbers {
+    const uint8_t *data;
+    uint64_t row_size; /**< bytes */
+    uint32_t dtype;
+};
+enum kt_status kt_load_exact(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
+                             struct kt_numbers *weight, struct kt_error *error);
 /** A matrix of any name. It has no weights before kt_model_finish. */
 enum kt_status kt_load_linear(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_linear **out, struct kt_error *error);

@@ -15,11 +15,12 @@ struct network {
 };
 
 struct kt_ffn {
-    struct network dense;        /* the layer's, or the experts' shared one */
-    float *shared_gate;          /* [hidden_size], or NULL */
-    float *router, *router_bias; /* [n_experts][hidden_size], [n_experts] or NULL */
-    float *correction;           /* [n_experts], or NULL */
-    struct kt_layer *experts;    /* NULL: a dense layer */
+    struct network dense;     /* the layer's, or the experts' shared one */
+    float *shared_gate;       /* [hidden_size], or NULL */
+    struct kt_numbers router; /* [n_experts][hidden_size] */
+    float *router_bias;       /* [n_experts], or NULL */
+    float *correction;        /* [n_experts], or NULL */
+    struct kt_layer *experts; /* NULL: a dense layer */
 };
 
 /* ---- loading ---- */
@@ -70,9 +71,8 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
     const float *bias;
     struct kt_view view;
     char name[KT_WEIGHT_NAME];
-    enum kt_status status =
-        kt_load_vector(m, layer, "ffn_gate_inp", router, c->n_experts, c->hidden_size, &ffn->router, error);
     kt_weight_name(m, layer, "ffn_gate_inp", router, name);
+    enum kt_status status = kt_load_exact(m, name, c->n_experts, c->hidden_size, &ffn->router, error);
     if (status == KT_OK)
         status = kt_checkpoint_weight(m->checkpoint, name, &view, &bias, error);
     if (status == KT_OK && bias) {
@@ -235,10 +235,10 @@ static enum kt_status multiply_router(const struct kt_slice *s, struct kt_range 
     product.n_rows = tokens.end - tokens.begin;
     product.n_outputs = experts.end - experts.begin;
     product.size = (uint32_t)size;
-    product.weight_dtype = KT_DTYPE_F32;
+    product.weight_dtype = ffn->router.dtype;
     product.input =
         (struct kt_rows_input){.data = m->buffers[KT_BUFFER_H] + tokens.begin * size, .dtype = KT_DTYPE_F32};
-    product.weight = ffn->router + experts.begin * size;
+    product.weight = ffn->router.data + experts.begin * ffn->router.row_size;
     product.bias = ffn->router_bias ? ffn->router_bias + experts.begin : NULL;
     product.output = m->buffers[KT_BUFFER_LOGITS] + tokens.begin * n_experts + experts.begin;
     product.output_stride = (int64_t)(n_experts * sizeof(float));

@@ -213,6 +213,67 @@ enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t ro
     return KT_OK;
 }
 
+/* Are all bits of it in the upper half? */
+static bool is_bfloat16(const float *row, uint64_t n)
+{
+    uint32_t bits, lower = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(&bits, row + i, sizeof bits);
+        lower |= bits & 0xffff;
+    }
+    return lower == 0;
+}
+
+static void keep_upper_half(const float *row, uint64_t n, uint16_t *to)
+{
+    uint32_t bits;
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(&bits, row + i, sizeof bits);
+        to[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+/* Reads all rows one by one: whether they are bfloat16, or `out` as weight->dtype has it. */
+static enum kt_status read_exact(const struct kt_view *view, struct kt_numbers *weight, void *out,
+                                 struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    float *row = malloc(view->cols * sizeof *row);
+    if (!row)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a row of %" PRIu64 " numbers", view->cols);
+    for (uint64_t r = 0; r < view->rows && status == KT_OK; r++) {
+        status = kt_view_row(view, r, row, error);
+        if (status == KT_OK && !out && !is_bfloat16(row, view->cols))
+            weight->dtype = KT_DTYPE_F32;
+        else if (status == KT_OK && out && weight->dtype == KT_DTYPE_F32)
+            memcpy((float *)out + r * view->cols, row, view->cols * sizeof *row);
+        else if (status == KT_OK && out)
+            keep_upper_half(row, view->cols, (uint16_t *)out + r * view->cols);
+    }
+    free(row);
+    return status;
+}
+
+enum kt_status kt_load_exact(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
+                             struct kt_numbers *weight, struct kt_error *error)
+{
+    struct kt_view view;
+    enum kt_status status = kt_find_weight(m, name, rows, cols, &view, NULL, error);
+    weight->dtype = KT_DTYPE_BF16;
+    if (status == KT_OK)
+        status = read_exact(&view, weight, NULL, error);
+    if (status != KT_OK)
+        return status;
+    weight->row_size = cols * (weight->dtype == KT_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    void *numbers = kt_model_alloc(m, rows, weight->row_size);
+    if (!numbers)
+        return kt_engine_fail(error, KT_E_NOMEM, "%s: no memory for it", name);
+    status = read_exact(&view, weight, numbers, error);
+    kt_model_mark_weight(m, name, false);
+    weight->data = numbers;
+    return status;
+}
+
 /* ---- what is planned ---- */
 
 /* The library takes memory in whole pages, and what is not smaller than a huge one in these. */
