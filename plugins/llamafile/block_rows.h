@@ -43,14 +43,14 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
     if (!has_part(layout, stage, false) || (end - begin == 1 && !shared))
         return;
     for (uint32_t row = begin; row < end; row++) {
-        const unsigned i = row - begin, r = i % BLOCK_ROWS;
+        const unsigned i = row - begin, r = i % BLOCKED_ROWS;
         const uint8_t *from =
             (const uint8_t *)job->act + (job->index ? job->index[row] : row) * layout->act_row_size[stage];
-        uint8_t *to = blocks + i / BLOCK_ROWS * size;
+        uint8_t *to = blocks + i / BLOCKED_ROWS * size;
 #ifdef ROWS_PAIRED
         if (shared) {
             const enum kt_projection projection = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
-            const unsigned rows = end - begin - (i - r) == 1 ? 1 : BLOCK_ROWS;
+            const unsigned rows = end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS;
             copy_paired_row(layout_format(layout, layout->shape.format[projection].dtype), from, groups, r,
                             rows, to);
             continue;
@@ -76,16 +76,17 @@ static void choose_shared_scales(struct kt_layout *layout)
 
 #endif
 
-/* Room in scratch for a row block of either stage. */
-static void lay_out_blocks(struct kt_layout *layout)
+/* Room in scratch for a row block of either stage, of `most` rows at most. */
+static void lay_out_blocks(struct kt_layout *layout, uint64_t most)
 {
     uint64_t room = 0;
 #ifdef ROWS_PAIRED
     choose_shared_scales(layout);
 #endif
     for (int stage = first_stage(&layout->shape); stage <= KT_STAGE_DOWN; stage++) {
-        uint64_t rows = round_up(layout->words[WORD_ROW_BLOCK + stage], 32);
-        uint64_t size = rows / BLOCK_ROWS * size_stage_block(layout, (enum kt_stage)stage);
+        uint64_t rows = layout->words[WORD_ROW_BLOCK + stage];
+        rows = round_up(rows < most ? rows : most, 32);
+        uint64_t size = rows / BLOCKED_ROWS * size_stage_block(layout, (enum kt_stage)stage);
         if (has_part(layout, (enum kt_stage)stage, false) && size > room)
             room = size;
     }

@@ -14,18 +14,18 @@
 
 #include <string.h>
 
-#define BLOCK_ROWS (VEC_DOT_WIDE ? 8u : 4u)
+#define BLOCKED_ROWS (VEC_DOT_WIDE ? 8u : 4u)
 
-/* A group of 32 columns of a block: offsets in bytes of what row 0 has. `n` stands for BLOCK_ROWS. */
-#define BLOCK_Q 0                     /* int8[n][32] */
-#define BLOCK_SCALE (32 * BLOCK_ROWS) /* float[n] */
+/* A group of 32 columns of a block: offsets in bytes of what row 0 has. `n` stands for BLOCKED_ROWS. */
+#define BLOCK_Q 0                       /* int8[n][32] */
+#define BLOCK_SCALE (32 * BLOCKED_ROWS) /* float[n] */
 #define BLOCK_NEG32 \
-    (36 * BLOCK_ROWS) /* minus the sum of q over the group: int32[n], or where sums are int16 */
+    (36 * BLOCKED_ROWS) /* minus the sum of q over the group: int32[n], or where sums are int16 */
 #define BLOCK_NEG16 \
-    (40 * BLOCK_ROWS) /* int16[n][2], of places 0,1 and 2,3 of 4; over its halves: twice that */
-#define BLOCK_SUM32 (48 * BLOCK_ROWS) /* float[n]: scale * sum of q */
-#define BLOCK_SUM16 (52 * BLOCK_ROWS) /* float[n][2] */
-#define BLOCK_GROUP (60 * BLOCK_ROWS)
+    (40 * BLOCKED_ROWS) /* int16[n][2], of places 0,1 and 2,3 of 4; over its halves: twice that */
+#define BLOCK_SUM32 (48 * BLOCKED_ROWS) /* float[n]: scale * sum of q */
+#define BLOCK_SUM16 (52 * BLOCKED_ROWS) /* float[n][2] */
+#define BLOCK_GROUP (60 * BLOCKED_ROWS)
 
 /* Bytes of a block with K columns. */
 INLINE uint64_t size_block(uint64_t k)

@@ -202,8 +202,8 @@ INLINE void multiply_superblock(struct traits t, int rows, struct group weights,
 }
 
 /* 2 to 4 rows, or 8. */
-INLINE void multiply_block(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
-                           const uint8_t *block, uint64_t distance, float *out)
+INLINE void multiply_blocked(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
+                             const uint8_t *block, uint64_t distance, float *out)
 {
     _Alignas(64) uint8_t decoded[SUPERBLOCK / GROUP * DECODED_GROUP];
     const int first = rows > 4 ? 4 : rows, second = rows - first;

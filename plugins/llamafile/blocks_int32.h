@@ -139,8 +139,8 @@ INLINE void end_superblock(struct traits t, int rows, const uint8_t *head, const
         vf_store(out + r * PANEL_ROWS, vf_fnma(dmin, minima[r], vf_load(out + r * PANEL_ROWS)));
 }
 
-INLINE void multiply_block(struct traits format, int rows, const uint8_t *half_panel, uint64_t k,
-                           const uint8_t *block, uint64_t distance, float *out)
+INLINE void multiply_blocked(struct traits format, int rows, const uint8_t *half_panel, uint64_t k,
+                             const uint8_t *block, uint64_t distance, float *out)
 {
     const struct traits t = make_blocked(format);
     const uint8_t *scales = half_panel, *head = NULL;

@@ -113,7 +113,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
 INLINE bool run_block(const struct half_panels *panel, const struct half_panel *half_panel,
                       const struct act_rows *x, unsigned rows, float *out)
 {
-    const uint8_t *block = panel->blocks + x->first % panel->row_block / BLOCK_ROWS * panel->block_size;
+    const uint8_t *block = panel->blocks + x->first % panel->row_block / BLOCKED_ROWS * panel->block_size;
     block_fn multiply = rows > 1 ? half_panel->kernel->blocked[rows - 2] : NULL;
 #ifdef ROWS_PAIRED
     if (half_panel->paired)

@@ -109,11 +109,11 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     FLOAT_PRODUCT(name, 4, dtype)
 
 #ifdef ROWS_BLOCKED
-#define BLOCK_PRODUCT(name, rows, ...)                                                           \
-    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block, \
-                                    uint64_t distance, float *out)                               \
-    {                                                                                            \
-        multiply_block((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
+#define BLOCK_PRODUCT(name, rows, ...)                                                             \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,   \
+                                    uint64_t distance, float *out)                                 \
+    {                                                                                              \
+        multiply_blocked((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
     }
 #define FEW_BLOCK_PRODUCTS(name, ...)   \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \

@@ -10,6 +10,7 @@
 #define VEC_BF16 1
 #define TILED 1
 #define BLOCK_QUANTS 4
+#define ROWS_BLOCKED
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 1
 #define EXPANDS_CODES
@@ -27,6 +28,8 @@
 #include "plugins/common/bf16/activations_tmpl.h"
 
 #include "plugins/llamafile/gemv_tmpl.h"
+
+#define OPEN_ROWS(job, stage, begin, end) make_blocks(job, stage, begin, end)
 
 #include "plugins/common/coded/kernel_amx_tmpl.h"
 
@@ -46,8 +49,10 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
 static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = llamafile_layout_pairs(instance, layout, error);
-    if (status == KT_OK)
+    if (status == KT_OK) {
         lay_out_tiles(layout, PREFETCH_BYTES);
+        lay_out_blocks(layout, TUNABLE_ROWS_MOST);
+    }
     return status;
 }
 

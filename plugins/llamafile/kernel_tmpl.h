@@ -49,7 +49,7 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 #endif
 #ifdef ROWS_BLOCKED
     if (status == KT_OK)
-        lay_out_blocks(layout);
+        lay_out_blocks(layout, UINT64_MAX);
 #endif
     return status;
 }

@@ -25,7 +25,7 @@
 
 INLINE uint64_t size_paired_block(uint64_t k)
 {
-    return k / GROUP * PAIRED_SIZE * BLOCK_ROWS;
+    return k / GROUP * PAIRED_SIZE * BLOCKED_ROWS;
 }
 
 /* ---- copies ---- */
@@ -111,7 +111,7 @@ INLINE void add_pairs(int rows, vi scales, const vi dots[8], const uint8_t *fact
 /* A group whose halves are a pair; groups g and g + 1. */
 INLINE void add_half_pair(struct traits t, int rows, struct group view, const uint8_t *group, vi sums[8])
 {
-    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS;
+    const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
     const struct planes planes = load_planes(t, view, 0);
     vi dots[8];
     UNROLL_FOR (int r = 0; r < rows; r++)
@@ -126,7 +126,7 @@ INLINE void add_half_pair(struct traits t, int rows, struct group view, const ui
 
 INLINE void add_group_pair(struct traits t, int rows, struct group view, const uint8_t *group, vi sums[8])
 {
-    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS;
+    const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
     const vi scales = load_pair_scales(t, view);
     struct planes planes = load_planes(t, view, 0);
     vi dots[8];
@@ -147,7 +147,7 @@ INLINE void add_group_pair(struct traits t, int rows, struct group view, const u
 INLINE void add_pair_minima(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
                             vi minima[8])
 {
-    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS, step = has_half_groups(t.dtype) ? 1 : 2;
+    const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS, step = has_half_groups(t.dtype) ? 1 : 2;
     UNROLL_FOR (int r = 0; r < rows; r++)
         minima[r] = vi_dot_zero();
     for (unsigned g = 0; g < 8; g += step, group += step * n * PAIRED_SIZE) {
@@ -165,7 +165,7 @@ INLINE void add_pair_minima(struct traits t, int rows, const uint8_t *scales, co
 INLINE void end_pairs(struct traits t, int rows, const uint8_t *head, const uint8_t *scales,
                       const uint8_t *group, const vi sums[8], float *out)
 {
-    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS;
+    const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
     vf d = vf_from_half(head), dmin = vf_set(0.0f), total[8];
     UNROLL_FOR (int r = 0; r < rows; r++)
         total[r] = vf_mul(d, vf_from_int(sums[r]));
@@ -184,7 +184,8 @@ INLINE void end_pairs(struct traits t, int rows, const uint8_t *head, const uint
 INLINE void multiply_pairs(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
                            const uint8_t *block, uint64_t distance, float *out)
 {
-    const unsigned step = has_half_groups(t.dtype) ? 1 : 2, size = PAIRED_SIZE * (rows == 1 ? 1 : BLOCK_ROWS);
+    const unsigned step = has_half_groups(t.dtype) ? 1 : 2,
+                   size = PAIRED_SIZE * (rows == 1 ? 1 : BLOCKED_ROWS);
     const uint8_t *scales = half_panel, *head = NULL;
     UNROLL_FOR (int r = 0; r < rows; r++)
         vf_store(out + r * PANEL_ROWS, vf_set(0.0f));

@@ -11,6 +11,8 @@
  * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish
  *             TILED       1
  *             AMX_DOT     the product: AMX_DOT_SU (default) or AMX_DOT_BF16
+ *             OPEN_ROWS(job, stage, begin, end)  what multiply_gemv wants done with a row block before its
+ *                         panels; default nothing
  *             GEMV_META   1: only multiply_gemv reads what stands behind the columns of a row; default 0
  * Wanted      panel_size, find_columns, copy_meta, list_blockings, multiply_gemv, ready_pairs
  */
@@ -31,6 +33,9 @@
 #endif
 #ifndef GEMV_META
 #define GEMV_META 0
+#endif
+#ifndef OPEN_ROWS
+#define OPEN_ROWS(job, stage, begin, end) ((void)0)
 #endif
 
 #include EPILOGUE_H
@@ -393,6 +398,8 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
                          next, next_size);
         part.blocking = blocking;
         part.end = begin + rows;
+        if (blocking->gemv)
+            OPEN_ROWS(job, stage, begin, part.end);
         for (uint64_t p = 0; p < n_panels; p++) {
             if (blocking->streamed && p + 1 == n_panels)
                 prefetch_begin(next, next_size);
