@@ -196,6 +196,9 @@ head -c 49280 /dev/zero | write_tensors "$dir/folder/two.safetensors" "{\"model.
 \"model.layers.1.self_attn.q_proj.bias\":$bias,\"model.layers.2.self_attn.q_proj.weight\":\
 $(echo "$q_proj" | sed 's/0,16384/16512,32896/'),\"model.embed_tokens.weight\":\
 $(echo "$q_proj" | sed 's/0,16384/32896,49280/')}"
+gate='{"dtype":"BF16","shape":[4,128],"data_offsets":[0,1024]}'
+head -c 3072 /dev/zero | write_tensors "$dir/folder/three.safetensors" "{\"model.layers.0.mlp.gate.weight\":$gate,\
+\"model.layers.1.mlp.gate.weight\":$(echo "$gate" | sed 's/BF16/F32/; s/0,1024/1024,3072/')}"
 kt explain "$dir/folder"
 exits 0
 says '^model.layers.0-1.self_attn.q_proj  *2  bf16  64x128  *reference '
@@ -205,9 +208,10 @@ says 'o_proj.qweight'
 says_not '^[^:]*\(embed\|thin\|row\)'
 kt explain "$dir/folder" --format json
 exits 0
-says '"n_linears": 4'
+says '"n_linears": 6'
 says '"n_linears_failed": 1'
 says '"bias": true'
+says "\"router_bytes\": $((4 * 128 * 2 + 4 * 128 * 4)),"
 
 if with_plugin llamafile; then
     kt explain --model "$model" --format csv

@@ -67,9 +67,10 @@ static bool find_router(const struct kt_model_linear *of)
     return of->known && !of->stored.name && kt_model_linear_routes(of);
 }
 
+/* As bfloat16 or float32: of float32 only reading would tell whether all numbers are bfloat16, too. */
 static uint64_t router_bytes(const struct kt_model_linear *of)
 {
-    return of->view.rows * of->view.cols * sizeof(float);
+    return of->view.rows * of->view.cols * (of->view.dtype == KT_DTYPE_BF16 ? 2 : sizeof(float));
 }
 
 static void put_router(const struct kt_context *context, struct kt_table *table,
