@@ -16,13 +16,12 @@
 
 #define BLOCKED_ROWS (VEC_DOT_WIDE ? 8u : 4u)
 
-/* A group of 32 columns of a block: offsets in bytes of what row 0 has. `n` stands for BLOCKED_ROWS. */
+/* A group of 32 columns of a block of n = BLOCKED_ROWS rows: offsets in bytes of what row 0 has. NEG is minus
+ * the sum of q; where sums are int16, those of places 0,1 and of places 2,3 of 4. */
 #define BLOCK_Q 0                       /* int8[n][32] */
 #define BLOCK_SCALE (32 * BLOCKED_ROWS) /* float[n] */
-#define BLOCK_NEG32 \
-    (36 * BLOCKED_ROWS) /* minus the sum of q over the group: int32[n], or where sums are int16 */
-#define BLOCK_NEG16 \
-    (40 * BLOCKED_ROWS) /* int16[n][2], of places 0,1 and 2,3 of 4; over its halves: twice that */
+#define BLOCK_NEG32 (36 * BLOCKED_ROWS) /* int32[n] or int16[n][2]: of the group */
+#define BLOCK_NEG16 (40 * BLOCKED_ROWS) /* int32[n][2] or int16[n][2][2]: of its halves */
 #define BLOCK_SUM32 (48 * BLOCKED_ROWS) /* float[n]: scale * sum of q */
 #define BLOCK_SUM16 (52 * BLOCKED_ROWS) /* float[n][2] */
 #define BLOCK_GROUP (60 * BLOCKED_ROWS)

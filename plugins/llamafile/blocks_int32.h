@@ -31,17 +31,15 @@ INLINE vi start_row(struct traits t, const uint8_t *group, int r, int half)
     return vi_broadcast_times(group + BLOCK_NEG32 + 4 * r, offset);
 }
 
-/* Adds columns 16 * half.. of a group, and where a group has but one sum, `sum` goes on. */
-INLINE void add_half(struct traits t, int rows, struct group view, const struct planes *planes,
-                     const uint8_t *group, int half, vi sum[8])
+/* Adds the products of columns 8 * begin.. to 8 * end of a group, whose activations come first. */
+INLINE void add_columns(struct traits t, int rows, struct group view, const struct planes *planes,
+                        const uint8_t *group, int begin, int end, vi sum[8])
 {
-    const bool begins = half == 0 || has_half_groups(t.dtype), two_chains = rows < 4;
+    const bool two_chains = rows < 4;
     vi second[8];
-    UNROLL_FOR (int r = 0; r < rows; r++) {
-        sum[r] = begins ? start_row(t, group, r, half) : sum[r];
+    UNROLL_FOR (int r = 0; r < rows; r++)
         second[r] = vi_dot_zero();
-    }
-    UNROLL_FOR (int c = 2 * half; c < 2 * half + 2; c++) {
+    UNROLL_FOR (int c = begin; c < end; c++) {
         vi w[2];
         decode_weights(t, view, planes, c, 0, w);
         UNROLL_FOR (int i = 0; i < 2; i++) {
@@ -56,6 +54,16 @@ INLINE void add_half(struct traits t, int rows, struct group view, const struct 
     }
     UNROLL_FOR (int r = 0; r < rows; r++)
         sum[r] = two_chains ? vi_add32(sum[r], second[r]) : sum[r];
+}
+
+/* Adds columns 16 * half.. of a group, and where a group has but one sum, `sum` goes on. */
+INLINE void add_half(struct traits t, int rows, struct group view, const struct planes *planes,
+                     const uint8_t *group, int half, vi sum[8])
+{
+    const bool begins = half == 0 || has_half_groups(t.dtype);
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        sum[r] = begins ? start_row(t, group, r, half) : sum[r];
+    add_columns(t, rows, view, planes, group, 2 * half, 2 * half + 2, sum);
 }
 
 /* The dot products of a group, scaled where the format has integer scales. */

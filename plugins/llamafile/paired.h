@@ -12,11 +12,10 @@
 #ifndef KT_PLUGINS_LLAMAFILE_PAIRED_H
 #define KT_PLUGINS_LLAMAFILE_PAIRED_H
 
-#include "plugins/llamafile/blocks.h"
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/blocks_int32.h"
 
 /* A group of a block of n rows, 8 or, of a row by itself, 1: offsets in bytes of what row 0 has, n times. */
-#define PAIRED_Q 0       /* int8[n][32] */
+#define PAIRED_Q BLOCK_Q /* int8[n][32] */
 #define PAIRED_FACTOR 32 /* uint16[n][2]: of the scales, the second of a pair first */
 #define PAIRED_START 36  /* int32[n][2]: where the dot products of halves start */
 #define PAIRED_SUM 44    /* int16[n][2]: factor * sum of q, in the order of factors */
@@ -62,31 +61,6 @@ INLINE void copy_paired_row(const struct llamafile_format *format, const uint8_t
 }
 
 /* ---- products ---- */
-
-/* Adds the products of columns 8 * begin.. to 8 * end. */
-INLINE void add_columns(struct traits t, int rows, struct group view, const struct planes *planes,
-                        const uint8_t *group, int begin, int end, vi sum[8])
-{
-    const bool two_chains = rows < 4;
-    vi second[8];
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        second[r] = vi_dot_zero();
-    UNROLL_FOR (int c = begin; c < end; c++) {
-        vi w[2];
-        decode_weights(t, view, planes, c, 0, w);
-        UNROLL_FOR (int i = 0; i < 2; i++) {
-            UNROLL_FOR (int r = 0; r < rows; r++) {
-                const int8_t *quad = (const int8_t *)group + PAIRED_Q + GROUP * r + 8 * c + 4 * i;
-                if (two_chains && i)
-                    second[r] = vi_dot_add_at(second[r], w[i], quad);
-                else
-                    sum[r] = vi_dot_add_at(sum[r], w[i], quad);
-            }
-        }
-    }
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        sum[r] = two_chains ? vi_add32(sum[r], second[r]) : sum[r];
-}
 
 /* The scales of groups g and g + 1, or of the halves of group g: the first ones in the upper int16. */
 INLINE vi load_pair_scales(struct traits t, struct group view)
