@@ -19,7 +19,7 @@
 #define PREFETCH_BYTES 2048
 #define LIGHT_AHEAD 1 /* q8_0, 1 token: 4 % faster than at most 1 KB */
 
-/* Of q4_k and q8_0 vectors and tiles take as long with 16 rows as well; of q6_k tiles are faster from 9 on. */
+/* Of q4_k and q8_0 vectors and tiles take as long with 16 rows too; of q6_k tiles are faster from 9 on. */
 #define VECTOR_MAX_ROWS 8
 
 #include "plugins/llamafile/llamafile.h"
