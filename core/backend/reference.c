@@ -81,14 +81,17 @@ static const float *act_row(const struct kt_product *job, enum kt_stage stage, u
 /* Four sums, so that an addition need not wait for the one before it. */
 static double dot(const float *weights, const float *x, uint64_t n, const float *bias, uint64_t row)
 {
-    double sum[4] = {bias ? (double)bias[row] : 0, 0, 0, 0};
+    double a = bias ? (double)bias[row] : 0, b = 0, c = 0, d = 0;
     uint64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (unsigned j = 0; j < 4; j++)
-            sum[j] += (double)weights[i + j] * (double)x[i + j];
+    for (; i + 4 <= n; i += 4) {
+        a += (double)weights[i] * (double)x[i];
+        b += (double)weights[i + 1] * (double)x[i + 1];
+        c += (double)weights[i + 2] * (double)x[i + 2];
+        d += (double)weights[i + 3] * (double)x[i + 3];
+    }
     for (; i < n; i++)
-        sum[0] += (double)weights[i] * (double)x[i];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        a += (double)weights[i] * (double)x[i];
+    return (a + b) + (c + d);
 }
 
 /* See enum kt_activation. fmin and fmax would drop a NaN, so it is passed on first. */

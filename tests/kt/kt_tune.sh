@@ -11,18 +11,18 @@ module = $dir/kt_slow.so
 [plugin.fake]
 module = $dir/kt_fake.so
 INI
-small="--config $dir/kt.ini --shape 32,32,4,2 --threads 1 --cycle 2 --tokens 1,4 --backend slow --source-type f32"
+small="--config $dir/kt.ini --shape 8,8,2,1 --threads 1 --cycle 2 --min-time 0.01 --backend slow --source-type f32"
 tuned=$dir/tuned.ini
 
 # From the worst end of each range to the best values.
 # shellcheck disable=SC2086
-kt tune $small --format csv
+kt tune $small --tokens 1,4 --format csv
 exits 0
 [ "$(awk -F, 'NR == 2 { print $1 "," $2 "," $3 }' "$out")" = slow,swift,f32 ] || fail "the row must name what ran"
 says ',tuned,'
-grep -q '^swift.f32.experts-32x32.work = 1$' "$tuned" || fail "the best work is 1"
-grep -q '^swift.f32.experts-32x32.valley = 3$' "$tuned" || fail "the best valley is 3"
-grep -q '^swift.f32.experts-32x32.gain = [0-9.]*$' "$tuned" || fail "the gain must be written"
+grep -q '^swift.f32.experts-8x8.work = 1$' "$tuned" || fail "the best work is 1"
+grep -q '^swift.f32.experts-8x8.valley = 3$' "$tuned" || fail "the best valley is 3"
+grep -q '^swift.f32.experts-8x8.gain = [0-9.]*$' "$tuned" || fail "the gain must be written"
 grep -q '^cpu = ' "$tuned" || fail "the CPU must be written"
 
 # They are in force, for this shape only.
@@ -30,7 +30,7 @@ kt tune --show --config "$dir/kt.ini" --format csv
 exits 0
 says '^slow,swift,work,1,16'
 kt tune --show --config "$dir/kt.ini"
-says 'tuned.slow  swift.f32.experts-32x32.work  *1 '
+says 'tuned.slow  swift.f32.experts-8x8.work  *1 '
 says 'rows from which results are rounded'
 
 # Again: values of the same layer are replaced, those of others and other sections stay.
@@ -44,13 +44,13 @@ says 'rows from which results are rounded'
 } >"$dir/longer"
 cp "$dir/longer" "$tuned"
 # shellcheck disable=SC2086
-kt tune $small
+kt tune $small --tokens 1
 exits 0
 says 'valley 3 (5)'
 grep -q '^; mine$' "$tuned" || fail "comments of other sections must stay"
 grep -q '^swift.f32.\*.work = 2$' "$tuned" || fail "other sections must stay"
 grep -q '^swift.bf16.\*.work = 4$' "$tuned" || fail "other keys must stay"
-[ "$(grep -c '^swift.f32.experts-32x32.valley' "$tuned")" -eq 1 ] || fail "a value must stand once"
+[ "$(grep -c '^swift.f32.experts-8x8.valley' "$tuned")" -eq 1 ] || fail "a value must stand once"
 [ "$(grep -c '^\[tuned.slow\]' "$tuned")" -eq 1 ] || fail "a section must stand once"
 kt config check --config "$dir/kt.ini"
 exits 0
@@ -62,7 +62,7 @@ if grep -q '^microcode' "$dir/stale"; then
     kt config path --config "$dir/kt.ini"
     says 'ignored  *for microcode 0xbad'
     # shellcheck disable=SC2086
-    kt tune $small
+    kt tune $small --tokens 1
     exits 0
     ! grep -q 0xbad "$tuned" || fail "what another microcode gave must go"
     ! grep -q '^swift.bf16' "$tuned" || fail "all that another microcode gave must go"
@@ -75,7 +75,7 @@ kt explain "$data/tiny-moe-q4_k_m.gguf" --config "$dir/kt.ini"
 says 'tuned.ini is ignored, or parts of it: for CPU GenuineIntel-0-0, this is'
 [ ! -f "$KT_TEST_BUILD/libktengine.la" ] || says '^kt generate cannot run it: .*tuned.ini is ignored' # one note behind the other
 # shellcheck disable=SC2086
-kt tune $small
+kt tune $small --tokens 1
 exits 0
 [ "$(grep -c '^\[tuned.slow\]' "$tuned")" -eq 2 ] || fail "each CPU has a section"
 
@@ -95,24 +95,24 @@ warns 'nothing was tuned'
 
 # A linear.
 # shellcheck disable=SC2086
-kt tune --config "$dir/kt.ini" --linear 64x96 --threads 1 --cycle 2 --tokens 1 --backend slow --source-type f32
+kt tune --config "$dir/kt.ini" --linear 8x12 --threads 1 --cycle 2 --tokens 1 --min-time 0.01 --backend slow --source-type f32
 exits 0
-grep -q '^swift.f32.linear-64x96.work = 1$' "$tuned" || fail "a linear has values of its own"
+grep -q '^swift.f32.linear-8x12.work = 1$' "$tuned" || fail "a linear has values of its own"
 rm "$tuned"
 
 # The layers of a model.
-kt tune "$data/tiny-moe-q4_k_m.gguf" --layers 0 --config "$dir/kt.ini" --threads 1 --cycle 2 --tokens 1 --backend slow
+kt tune "$data/tiny-moe-q4_k_m.gguf" --layers 0 --config "$dir/kt.ini" --threads 1 --cycle 2 --tokens 1 --min-time 0.01 --backend slow
 exits 0
 grep -q '^swift\.q4_k[^ ]*\.experts-[0-9x]*\.work = 1$' "$tuned" || fail "values are for the model's format and shape"
 rm "$tuned"
 
 # Levels: brisk needs a quarter of the work, so level = auto takes it from then on, but not where it is named.
 # shellcheck disable=SC2086
-kt tune $small --levels --format csv
+kt tune $small --tokens 1 --levels --format csv
 exits 0
 says '^slow,brisk,f32,.*,faster,'
 grep -q '^level = brisk$' "$tuned" || fail "the fastest level must be kept"
-grep -q '^brisk.f32.experts-32x32.work = 1$' "$tuned" || fail "each level is tuned"
+grep -q '^brisk.f32.experts-8x8.work = 1$' "$tuned" || fail "each level is tuned"
 kt backends --config "$dir/kt.ini" --format csv
 says "^slow,loaded,brisk,.*level = brisk by $tuned:"
 kt backends --config "$dir/kt.ini" --set plugin.slow.level=swift --format csv
@@ -126,7 +126,7 @@ rm "$tuned"
 
 # Without time the standards stay, and no file is written.
 # shellcheck disable=SC2086
-kt tune $small --minutes 0 --format csv
+kt tune $small --tokens 1 --minutes 0 --format csv
 exits 0
 says ',no time,'
 [ ! -e "$tuned" ] || fail "nothing was found"

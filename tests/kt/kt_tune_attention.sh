@@ -13,7 +13,7 @@ cat >"$dir/kt.ini" <<INI
 module = $dir/kt_wrong_attention.so
 INI
 tuned=$dir/tuned.ini
-set -- --config "$dir/kt.ini" --attention 4/2x32,2/1x32:16 --context 20 --threads 1 --cycle 2 --tokens 1,3
+set -- --config "$dir/kt.ini" --attention 4/2x32,2/1x32:16 --context 20 --threads 1 --cycle 2 --tokens 1,3 --min-time 0.01
 
 kt tune "$@" --cache bf16,q8_0 --format csv
 exits 0
