@@ -23,7 +23,7 @@ while read -r program words; do
     case $words in # as short as can be
     bench*) words="$words --runs 1 --repeats 5 --cycle 8" ;;
     tune*) words="$words --tokens 1 --cycle 8 --min-time 0.002" ;;
-    plugin\ check*) words="$words --cases 1" ;;
+    plugin\ check*) words="$words --cases 1 --quick" ;;
     generate*) [ -n "$engine_verbs" ] || continue
                words="$words --tokens 3" ;;
     run*) [ -x "$serve" ] || continue

@@ -58,7 +58,7 @@ exits 2
 warns '4/3x32 is no shape'
 kt tune --config "$dir/kt.ini" --attention 4/2x32 --cache q4_0
 exits 2
-kt tune --config "$dir/kt.ini" --attention 4/2x32 --backend nobody
+kt tune --config "$dir/kt.ini" --attention 4/2x32 --cycle 2 --context 20 --backend nobody
 exits 2
 
 # kt explain says what is in force for a model's attention.
