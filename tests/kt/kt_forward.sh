@@ -48,20 +48,22 @@ if with_plugin llamafile; then
         done
     done
     # Weights used in place are multiplied as packed ones are: the same bits, however many threads.
+    some=${KT_TEST_QUICK:+--layer 0}
+    # shellcheck disable=SC2086 # two words
     for file in "$data"/*.gguf; do
-        kt forward --model "$file" --input "$trace" --output "$dir/packed"
+        kt forward --model "$file" --input "$trace" $some --output "$dir/packed"
         exits 0
         for threads in 1 3; do
-            kt forward --model "$file" --input "$trace" --output "$dir/in-place" --threads $threads \
+            kt forward --model "$file" --input "$trace" $some --output "$dir/in-place" --threads $threads \
                 --set plugin.llamafile.repack=no
             exits 0
             cmp -s "$dir/packed" "$dir/in-place" || fail "with repack = no other bits come out"
         done
     done
-    kt forward --model "$q4" --input "$trace" --tolerance 1e-9
+    kt forward --model "$q4" --input "$trace" --layer 0-1 --tolerance 1e-9
     exits 1
     says 'above tolerance'
-    warns '^kt forward: error: 4 of 4 layers are above the tolerance'
+    warns '^kt forward: error: 2 of 2 layers are above the tolerance'
 else
     echo "llamafile was not built: only the reference is checked"
 fi
@@ -133,7 +135,7 @@ exits 1
 # It is written also where the check fails, through a symbolic link, with the usual permissions.
 : >"$dir/target.safetensors"
 ln -s target.safetensors "$dir/link"
-kt forward --model "$bf16" --input "$trace" --recorded-tolerance 1e-12 --output "$dir/link"
+kt forward --model "$q4" --input "$trace" --layer 0 --recorded-tolerance 1e-12 --output "$dir/link"
 exits 1
 [ -h "$dir/link" ] && [ -s "$dir/target.safetensors" ] || fail "the link's target must be written"
 [ "$(ls -l "$dir/target.safetensors" | cut -c1-10)" = -rw-r--r-- ] || fail "the mode must be 644"
@@ -141,7 +143,7 @@ kt forward --model "$bf16" --input "$trace" --layer 0 --output "$dir/no/such/fol
 exits 1
 warns 'output .*no/such/folder: '
 if [ -c /dev/full ]; then
-    kt forward --model "$bf16" --input "$trace" --output /dev/full
+    kt forward --model "$q4" --input "$trace" --layer 0 --output /dev/full
     exits 1
     warns 'output /dev/full: '
     [ -c /dev/full ] || fail "a device must stay a device"
@@ -167,7 +169,7 @@ cmp "$bf16" "$dir/m.gguf" && cmp "$trace" "$dir/t.safetensors" || fail "nothing 
 command_line="kt forward --output with ulimit -f"
 mkdir "$dir/small"
 (
-    ulimit -f 16 && kt_run forward --model "$bf16" --input "$trace" --output "$dir/small/out"
+    ulimit -f 16 && kt_run forward --model "$q4" --input "$trace" --layer 0 --output "$dir/small/out"
 ) >"$out" 2>"$err"
 code=$?
 exits 1
