@@ -3,9 +3,10 @@
  * dequantize.h - half panels to tiles of bfloat16 (bf16/layout_tmpl.h), with their scales, for many rows.
  * For sets whose vectors have all 16 rows.
  *
- * Parameter  EXPANDS_CODES  if defined: by simd/avx512_expand.h. Offsets are then rounded, to 2^-16 of a
- *                           group's scale at most; else a weight is what llamafile_codes_dequantize makes of
- *                           it, to the bit, rounded once
+ * Parameter  EXPANDS_CODES  if defined: by simd/avx512_expand.h. Of formats with minima, what is added to a
+ *                           scaled code is rounded then: by 2^-16 of the scale and 2^-24 of the minimum at
+ *                           most. Else a weight is what llamafile_codes_dequantize makes of it, to the bit,
+ *                           rounded once
  */
 #ifndef KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
 #define KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H

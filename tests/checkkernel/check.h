@@ -53,10 +53,10 @@ struct model {
     const struct crossover
         *crossovers; /* levels where n_rows changes a row's bits, the last one's name is NULL */
     bool rounded; /* from its crossover on a level multiplies weights rounded to bfloat16, below it codes */
-    /* Levels that may round halves by columns (simd/avx512_expand.h), NULL: none; and what a weight of a
-     * format may be off before that, relative to the largest of its 16 columns. */
+    /* Levels that may round halves by columns (simd/avx512_expand.h), NULL: none; and what such a level adds
+     * to the codes of a format with minima at most, before it scales them (model_scaled.c). */
     const char *expanded;
-    double (*expanded_error)(uint32_t dtype);
+    double (*expanded_base)(uint32_t dtype);
     /* The numbers that a projection really multiplies by a method, from a packed row, and a check of them
      * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
      * is the first of its row_unit. */
@@ -126,6 +126,9 @@ void check_refused(struct check *check);
 
 /* minima.c: check->minima. */
 void check_minima(struct check *check);
+/* What the code of each weight is multiplied by, |scale|, or NULL where the format has no minima. Weights
+ * from which it is found are rounded to float32. */
+float *minima_find_steps(struct check *check, enum kt_projection projection);
 
 /* products.c: each leaves its result in check->act, h and y. */
 void check_act(struct check *check, enum kt_stage stage);

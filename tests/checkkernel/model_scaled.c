@@ -20,8 +20,12 @@
  *
  *   METHOD_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
  *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
- *   Levels in `expanded` may round halves of even columns away from 0 and those of odd ones towards it, and
- *   where the format's offset is rounded before, w may be the one or the other neighbour of a near half.
+ *   Levels in `expanded` may round halves of even columns away from 0 and those of odd ones towards it.
+ *   Where the format has minima, they compute w = (base + code) s - (base s + minimum) by one fused product.
+ *   base s is exact: a power of two times a scale of at most 17 bits. Its sum with the minimum is rounded to
+ *   float32, by u (base s + |minimum|) at most, and so are the result and the w of weight_row, by u |w| each.
+ *   That is relative to s, not to w: where all codes are 0, weights may be far smaller than s. So w may be
+ *   either neighbour of a half that is as near as u (base s + |minimum| + 2 |w|).
  *
  * Fewer rows than the level's crossover go by the first. Of more rows the format chooses, so either will do,
  * but one for all outputs of a row.
@@ -191,23 +195,23 @@ static float round_by_column(float value, uint64_t column)
 static void spread_rounded(struct check *check, enum kt_projection projection, uint64_t n)
 {
     const struct kt_shape *shape = &check->layout.shape;
-    uint64_t k = projection_cols(shape, projection);
-    const float *w = check->weights[projection];
-    double relative =
-        check->model->expanded_error ? check->model->expanded_error(shape->format[projection].dtype) : 0;
+    const uint64_t k = projection_cols(shape, projection);
+    const float *w = check->weights[projection], *minima = check->minima[projection];
+    float *steps = check->model->expanded_base ? minima_find_steps(check, projection) : NULL;
+    const double base = steps ? check->model->expanded_base(shape->format[projection].dtype) : 0;
     check->spread[projection] = check_need(malloc(n * sizeof(float)));
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t column = i % k, begin = i - column % 16;
-        double most = 0;
-        for (uint64_t c = begin; relative > 0 && c < n && c < begin + 16; c++)
-            most = fmax(most, fabs((double)w[c]));
-        float below = (float)(w[i] - relative * most), above = (float)(w[i] + relative * most);
+        double weight = (double)w[i], off = 0;
+        if (steps)
+            off = HALF_ULP * (base * (double)steps[i] + fabs((double)minima[i]) + 2 * fabs(weight));
+        float below = (float)(weight - off), above = (float)(weight + off);
         float even[2] = {round_bf16(below), round_bf16(above)};
-        float other[2] = {round_by_column(below, column), round_by_column(above, column)};
+        float other[2] = {round_by_column(below, i % k), round_by_column(above, i % k)};
         float low = fminf(even[0], other[0]), high = fmaxf(even[1], other[1]);
         check->rounded[projection][i] = low + (high - low) / 2;
         check->spread[projection][i] = (high - low) / 2;
     }
+    free(steps);
 }
 
 void model_round(struct check *check, enum kt_projection projection)

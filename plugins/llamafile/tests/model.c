@@ -142,13 +142,10 @@ static const uint32_t compact_dtypes[] = {KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,   KT_D
                                           KT_DTYPE_IQ2_S, KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S,   KT_DTYPE_TQ1_0,
                                           KT_DTYPE_Q1_0,  KT_DTYPE_NONE};
 
-/* Level amx rounds what it adds to a scaled code, (2^8 + zero) * scale + minimum at most, where that has
- * more bits than float32: 2^-24 of it, and the scale is hardly 16 times the largest weight of 16. */
-static double find_expanded_error(uint32_t dtype)
+/* Level amx adds 2^8 or 2^4 to codes that are nibbles in the source, and 2^7 to others (dequantize.h). */
+static double find_expanded_base(uint32_t dtype)
 {
-    bool minima = dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K ||
-                  dtype == KT_DTYPE_Q4_1 || dtype == KT_DTYPE_Q5_1;
-    return minima ? 0x1p-11 : 0;
+    return dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q4_1 ? 0x1p8 : 0x1p7;
 }
 
 static const struct crossover crossovers[] = {{"amx", 9}, {NULL, 0}};
@@ -162,7 +159,7 @@ const struct model llamafile_model = {
     .crossovers = crossovers,
     .rounded = true,
     .expanded = "amx",
-    .expanded_error = find_expanded_error,
+    .expanded_base = find_expanded_base,
     .read_row = read_llamafile,
     .own_rule = has_own_rule,
     .compact = is_compact,
