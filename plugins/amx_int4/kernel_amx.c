@@ -11,7 +11,8 @@
 #define TILED 1
 #define MR_PANEL 8
 #define MR_TILE 0
-#define TUNING .prefetch_bytes = 0
+#define TUNING .prefetch_bytes = 4096
+#define NEAR_AHEAD 1024
 #define VECTOR_MAX_ROWS 4
 
 #include "plugins/amx_int4/amx_int4.h"

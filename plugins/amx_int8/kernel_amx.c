@@ -8,6 +8,7 @@
 #define SIMD avx512
 #define VEC_VNNI 1
 #define TILED 1
+#define NEAR_AHEAD 1536
 #define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
 
 #include "plugins/amx_int8/amx_int8.h"
@@ -45,7 +46,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
     if (status != KT_OK)
         return status;
     layout->scratch_size = count_blocks(layout) * sizeof(struct block);
-    fill_tuned_tiles(layout, STREAMED_DISTANCE, STREAMED_ROWS + 1);
+    fill_tuned_tiles(layout, PREFETCH_PAGE, STREAMED_ROWS + 1);
     return KT_OK;
 }
 

@@ -5,7 +5,8 @@
 #define VEC_BF16 1
 
 #define TILED 1
-#define TUNING .prefetch_bytes = 2048
+#define TUNING .prefetch_bytes = 3072
+#define NEAR_AHEAD 768
 #define GEMV_MAX_ROWS 2
 #define VECTOR_MAX_ROWS 1
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"

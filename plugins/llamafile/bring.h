@@ -3,15 +3,16 @@
 #ifndef KT_PLUGINS_LLAMAFILE_BRING_H
 #define KT_PLUGINS_LLAMAFILE_BRING_H
 
+#include "plugins/common/gemm/prefetch.h"
 #include "plugins/common/simd/simd.h"
 
-/* Prefetches n lines, `distance` behind `from`; 0: none. */
+/* Prefetches n lines, `distance` behind `from`, and where the level says so, near ones; 0: none. */
 INLINE void bring(const uint8_t *from, uint64_t distance, unsigned n)
 {
     if (!distance)
         return;
     UNROLL_FOR (unsigned line = 0; line < n; line++)
-        PREFETCH(from + distance + 64 * line);
+        PREFETCH_AHEAD(PREFETCH, from + 64 * line, distance);
 }
 
 #endif

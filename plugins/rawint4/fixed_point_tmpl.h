@@ -111,7 +111,7 @@ INLINE void add_fixed_point(const uint8_t *codes, uint64_t distance, const struc
                             vf sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
-        PREFETCH(codes + i + distance);
+        PREFETCH_AHEAD(PREFETCH, codes + i, distance);
     add_fixed_point_lines(codes, x, t, filled, 0, 4, rows, encoding, decoder, sum);
 }
 

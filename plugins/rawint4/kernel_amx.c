@@ -10,6 +10,7 @@
 
 #define TILED 1
 #define TUNING .prefetch_bytes = 3072
+#define NEAR_AHEAD 512
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
 #define VECTOR_MAX_ROWS 5

@@ -122,17 +122,17 @@ INLINE void add_code_line(const uint8_t *codes, const struct act_rows *x, uint64
 }
 
 /* All lines at once, which is faster than in turns with what is read. */
-INLINE void bring_pair(const uint8_t *codes)
+INLINE void bring_pair(const uint8_t *codes, uint64_t distance)
 {
     UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
-        PREFETCH(codes + i);
+        PREFETCH_AHEAD(PREFETCH, codes + i, distance);
 }
 
 /* The sums of 32 columns of a pair of tiles; what lies `distance` ahead is prefetched meanwhile. */
 INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t at,
                       unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
-    bring_pair(codes + distance);
+    bring_pair(codes, distance);
     clear(rows, VECS, sum);
     for (unsigned q = 0; q < CODE_VECTORS; q++)
         add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, encoding, decoder, sum);
@@ -172,7 +172,7 @@ INLINE void add_subtile(const struct coded_panel *panel, uint64_t begin, uint64_
         uint64_t n = left < end - begin ? left : end - begin;
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
         if (line == 0)
-            bring_pair(codes + panel->distance + (t < last ? 0 : skip));
+            bring_pair(codes, panel->distance + (t < last ? 0 : skip));
         if (IS_FIXED_POINT(encoding))
             add_fixed_point_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, encoding, decoder,
                                   sum);

@@ -9,9 +9,14 @@
  *
  *   streamed   a product of few rows runs as fast as memory: every line is prefetched, a short distance
  *              ahead in the same stream. Farther ahead the gain is lost
+ *   near       besides, a line may be asked for once more shortly before it is used, to L1 now: a load that
+ *              misses L1 holds one of its few buffers until the line is there, and while memory is late, the
+ *              core's window runs on into lines that nobody has asked for yet
  *   paced      a product of many rows leaves the hardware idle for long: lines far ahead are prefetched
  *              evenly over the work, one in each of 8 consecutive pages, so that 8 streams are followed at
  *              once; on AMD line after line
+ *
+ * Parameter  NEAR_AHEAD  bytes ahead at which streamed lines are brought to L1, too; default 0: not at all
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_PREFETCH_H
 #define KT_PLUGINS_COMMON_GEMM_PREFETCH_H
@@ -26,6 +31,20 @@
 #define PREFETCH_LINE(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 #else
 #define PREFETCH_LINE(address) __builtin_prefetch((const void *)(address), 0, 2)
+#endif
+
+#ifndef NEAR_AHEAD
+#define NEAR_AHEAD 0
+#endif
+/* A line of a stream, `distance` ahead, by `far`, PREFETCH or PREFETCH_LINE; to L1 and to L2 in turns: of
+ * prefetches that may be moved compilers make bursts of either, and most of the gain is lost. */
+#if NEAR_AHEAD
+#define PREFETCH_AHEAD(far, line, distance)                     \
+    __asm__ volatile("prefetcht0 %c2(%0)\n\tprefetcht1 (%0,%1)" \
+                     :                                          \
+                     : "r"(line), "r"((uint64_t)(distance)), "i"(NEAR_AHEAD))
+#else
+#define PREFETCH_AHEAD(far, line, distance) far((const void *)((uintptr_t)(line) + (distance)))
 #endif
 
 #define STREAMED_DISTANCE 1024

@@ -47,7 +47,7 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
 {
     g4_sum sum[MAX_ROWS][VECS];
     UNROLL_FOR (unsigned i = 0; streamed && i < CODES_SIZE; i += 64)
-        PREFETCH_LINE((uintptr_t)lines + distance + i);
+        PREFETCH_AHEAD(PREFETCH_LINE, lines + i, distance);
     UNROLL_FOR (unsigned v = 0; v < n; v++) {
         unsigned place = first + v;
         vi zeros = g4_zeros(group + place / VEC_PARTS * TILE_ROWS, (int)(place % VEC_PARTS));
