@@ -14,9 +14,11 @@
 #include "plugins/common/gemm/geometry.h"
 
 #define BLOCK_ROWS (2 * TILE_ROWS) /* of a block of sums: 4 KB, with a panel */
-#define GROUP_ROWS 512
+/* A little more than what a call of 2048 tokens has for each of 32 experts, so that those with some rows more
+ * than others do not read their weights twice. */
+#define GROUP_ROWS 576
 #define GROUP_BLOCKS 192 /* of sums, in 768 KB */
-#define GROUP_PIECE 16   /* tiles of K: the fewest bytes of sums for each product of tiles */
+#define GROUP_PIECE 14   /* tiles of K: the fewest bytes of sums for each product of tiles */
 
 /* Layouts of which so many rows fit into L2 are not grouped: few products have more. */
 #define UNGROUPED_ROWS 256
