@@ -6,6 +6,9 @@
  *
  *     EXHAUSTIVE_STARTS   of standard,least,most: where searches start; default: all of them
  *     EXHAUSTIVE_BEST     values of the best setting, "8192,4", from an earlier run; default: looked for
+ *     EXHAUSTIVE_VALUES   the most values of a tunable, evenly from its least to its largest; default: all.
+ *                         Searches are free to try others: a tunable that has its best value between those
+ *                         of the list may give more than 1
  */
 #include "tools/kt/tune.h"
 
@@ -53,6 +56,20 @@ static void measure(const struct tune_space *space, const struct tune_values *st
     setting->median = tune_interval(sorted, setting->n).median;
 }
 
+/* Leaves `most` values of n, among them the first and the last. */
+static size_t thin_out(uint64_t list[MOST_VALUES], size_t n)
+{
+    const char *text = getenv("EXHAUSTIVE_VALUES");
+    size_t most = text ? strtoul(text, NULL, 10) : MOST_VALUES;
+    if (most < 2) {
+        fprintf(stderr, "exhaustive: EXHAUSTIVE_VALUES is %s: a tunable has 2 ends at least\n", text);
+        exit(1);
+    }
+    for (size_t i = 0; most < n && i < most; i++)
+        list[i] = list[i * (n - 1) / (most - 1)];
+    return n < most ? n : most;
+}
+
 /* The values that kt tune would try; of rows those that calls have, and the largest. */
 static size_t list_values(const struct tune_knob *knob, uint64_t list[MOST_VALUES])
 {
@@ -63,7 +80,7 @@ static size_t list_values(const struct tune_knob *knob, uint64_t list[MOST_VALUE
         if (knob->minimum > 1 || value <= 16)
             list[n++] = value;
     list[n++] = knob->maximum;
-    return n;
+    return thin_out(list, n);
 }
 
 static size_t list_settings(const struct tune_space *space, const struct tune_values *standard,
@@ -75,9 +92,12 @@ static size_t list_settings(const struct tune_space *space, const struct tune_va
         uint64_t values[MOST_VALUES];
         size_t n_values = list_values(&space->knob[k], values), before = n;
         for (size_t v = 0; v < n_values; v++)
-            for (size_t i = 0; i < before && n < MOST_SETTINGS; i++) {
-                if (values[v] == standard->value[k])
-                    continue;
+            for (size_t i = 0; i < before && values[v] != standard->value[k]; i++) {
+                if (n == MOST_SETTINGS) {
+                    fprintf(stderr, "exhaustive: more than %d settings: set EXHAUSTIVE_VALUES\n",
+                            MOST_SETTINGS);
+                    exit(1);
+                }
                 settings[n] = (struct setting){.values = settings[i].values};
                 settings[n++].values.value[k] = values[v];
             }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does kt tune find what trying everything finds? As lines of CSV, on an idle machine, in a build tree:
 #     tests/bench/exhaustive.sh --backend bf16 --tokens 8 [options of kt tune]
+# EXHAUSTIVE_VALUES=6 makes it shorter where a backend has several tunables: exhaustive.c.
 # The program is kt with another search (exhaustive.c); it keeps nothing.
 set -eu
 source=$(cd "$(dirname "$0")" && pwd)
