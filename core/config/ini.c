@@ -14,6 +14,7 @@
 
 enum {
     FILE_LIMIT = 1 << 20,
+    FIRST_ROOM = 1 << 12,
     LINE_LIMIT = 190,   /* inih's buffer is 200 bytes; it would read the rest as a new line */
     SECTION_LIMIT = 48, /* inih cuts names of 50 bytes */
 };
@@ -174,21 +175,31 @@ static enum kt_status check_kind(const char *path, int fd, struct kt_error *erro
     return KT_OK;
 }
 
-/* Reads up to `limit` bytes; fewer only at the end of the file. */
-static ssize_t read_all(int fd, char *text, size_t limit)
+/* Reads the file whole, or a byte more than the largest has; *size is -1 if that fails. NULL: no memory. */
+static char *read_all(int fd, ssize_t *size)
 {
-    size_t size = 0;
-    while (size < limit) {
-        ssize_t got = read(fd, text + size, limit - size);
-        if (got == 0)
-            break;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        size += (size_t)got;
+    size_t room = 0, n = 0;
+    char *text = NULL;
+    ssize_t got = 1;
+    while (got != 0 && n <= FILE_LIMIT) {
+        if (n == room) {
+            room = room ? 4 * room : FIRST_ROOM;
+            char *grown = realloc(text, room);
+            if (!grown) {
+                free(text);
+                return NULL;
+            }
+            text = grown;
+        }
+        got = read(fd, text + n, room - n);
+        if (got < 0 && errno != EINTR) {
+            *size = -1;
+            return text;
+        }
+        n += got > 0 ? (size_t)got : 0;
     }
-    return (ssize_t)size;
+    *size = (ssize_t)n;
+    return text;
 }
 
 enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler, struct kt_error *error)
@@ -201,13 +212,11 @@ enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handle
     enum kt_status status = check_kind(path, fd, error);
     if (status != KT_OK)
         goto close_file;
-    text = malloc(FILE_LIMIT + 1);
-    if (!text) {
+    ssize_t size = 0;
+    text = read_all(fd, &size);
+    if (!text)
         status = kt_fail(error, KT_E_NOMEM, "%s: no memory to read it", path);
-        goto close_file;
-    }
-    ssize_t size = read_all(fd, text, FILE_LIMIT + 1);
-    if (size < 0)
+    else if (size < 0)
         status = kt_fail(error, kt_status_of_errno(errno, KT_E_IO), "%s: cannot be read: %s", path,
                          strerror(errno));
     else if (size > FILE_LIMIT)

@@ -34,7 +34,7 @@ model=$tiny/tiny-moe-q4_k_m.gguf
 bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
 
 # Seconds of each part; some have an end of their own.
-parts="gguf safetensors folder store ini trace stats tokenizer prefix http batches kill power faults client memory fuzz"
+parts="gguf safetensors folder store ini trace stats tokenizer plugin prefix http batches kill power faults client memory fuzz"
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
@@ -94,6 +94,20 @@ part_tokenizer()
     cp "$json" "$work/tokenizer.json"
     mutate tokenizer "$work/tokenizer.json" "$engine" tokenize "$work/tokenizer.json" --text "Who is it?"
 }
+# What is read of a plugin before its code runs; `kt plugin check` goes through all of it, so it takes longer.
+part_plugin()
+{
+    whole=$share
+    for name in amx_int8 attention bf16; do
+        [ -f "$dir/plugins/kt_$name.so" ] || continue
+        share=$(awk "BEGIN { print $whole / 6 }")
+        for verb in backends "plugin check --quick --timeout 5 $dir/plugins/kt_$name.so"; do
+            # shellcheck disable=SC2086 # words
+            ATTACK_CPU=12 count plugin "$attack" plugin "$share" "$(seed plugin)" "$dir/plugins/kt_$name.so" -- "$program" $verb
+        done
+    done
+    share=$whole
+}
 part_prefix()
 {
     [ -x "$engine" ] || return 0
@@ -102,16 +116,34 @@ part_prefix()
 part_http() { count http sh "$KT_TEST_SOURCE/tests/campaign/http.sh" "$share" "$(seed http)"; }
 part_batches() { count batches "$(real batches)" "$share" "$(seed batches)"; }
 part_kill() { count kill "$attack" kill "$share" "$(seed kill)" "$work/killed" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/killed"; }
+# The power fails in a folder that COMMAND writes to: new, with what it wrote before, or with something older.
+lose_power()
+{
+    rm -rf "$work/notes" && mkdir -p "$work/notes" "$work/power"
+    count power "$attack" power "$work/notes" "$work/power" -- "$@"
+}
 part_power()
 {
-    for what in "forward -m $model -i $trace --layer 0 --output $work/o --stats $work/s" \
-        "convert --input $bf16 --output $work/power --method AMXINT8 --layers 0"; do
-        rm -rf "$work/notes" && mkdir "$work/notes"
-        # shellcheck disable=SC2086 # words
-        NOTE_FOLDER=$work/notes LD_PRELOAD=$SHIM "$program" $what >/dev/null 2>"$err" || continue
-        case $what in forward*) results='o s' ;; *) results=layer-00000.safetensors ;; esac
-        # shellcheck disable=SC2086
-        count power "$attack" power "$work/notes" $results
+    three="$work/power/o --stats $work/power/s --record $work/power/r"
+    # shellcheck disable=SC2086 # words
+    for layer in 0 1; do # the second time over what the first one wrote
+        lose_power "$program" forward -m "$model" -i "$trace" --layer $layer --output $three
+    done
+    mv "$work/power/s" "$work/used"
+    for method in AMXINT8 BF16; do
+        rm -rf "$work/power"
+        lose_power "$program" convert --input "$bf16" --output "$work/power" --method $method --resume
+    done
+    rm -rf "$work/power"
+    for gpus in 1 2; do
+        lose_power "$program" place "$work/used" --gpu-experts $gpus --output "$work/power/placed"
+        lose_power "$program" config set core.threads $gpus --config "$work/power/kt.ini"
+    done
+    [ -x "$engine" ] || return 0
+    rm -rf "$work/power"
+    head -c 600 "$KT_TEST_SOURCE/COPYING" >"$work/text"
+    for context in 16 24; do
+        lose_power "$engine" perplexity "$model" "$work/text" --context $context --save-logits "$work/power/logits"
     done
 }
 # fail_calls PART KIND RESULT COMMAND...: each call of that kind, once and from then on. Every one in turn takes

@@ -12,4 +12,7 @@ uint64_t kt_below(uint64_t *state, uint64_t n);
 /* Some changes of `size` bytes, most of them at the start, where headers are. How many bytes are left. */
 size_t kt_change(uint8_t *data, size_t size, uint64_t *state);
 
+/* The same of a plugin: change_plugin.c. */
+size_t kt_change_plugin(uint8_t *data, size_t size, uint64_t *state);
+
 #endif

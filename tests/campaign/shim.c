@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shim.c - makes the Nth call of a kind fail, once or from then on; and notes when files become durable. For
- * LD_PRELOAD:
- *     FAIL_KINDS    sum of: 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat; or 64:
- * memory ends where the process would for the Nth time have more of it than ever before FAIL_N        counted
- * from 1; FAIL_STICKY=1: all later ones too; FAIL_MARK: this file appears when it fails NOTE_FOLDER   takes a
- * copy of each file that is synced, and the list of events While hwloc starts, only kind 64 takes memory from
- * it: it does not look at all of its allocations, and is started where there is enough (core/machine/README).
+ * shim.c - makes the Nth call of a kind fail, once or from then on; and notes when files become durable. It
+ * is for LD_PRELOAD, and these say what:
+ *
+ * - FAIL_KINDS: the sum of 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat; or 64:
+ * memory ends where the process would for the Nth time have more of it than ever before
+ * - FAIL_N: counted from 1
+ * - FAIL_STICKY: if set, all later ones fail too
+ * - FAIL_MARK: this file appears when it fails
+ * - NOTE_FOLDER: takes a copy of each file that is synced, and the list of events
+ *
+ * While hwloc starts, only kind 64 takes memory from it: it does not look at all of its allocations, and is
+ * started where there is enough (core/machine/README).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
