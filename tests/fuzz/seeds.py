@@ -13,14 +13,15 @@ def number(key, value):
     return text(key) + struct.pack("<II", 4, value)
 
 
-def model(fused, bias):
+def model(fused, bias, side):
     tensors = []  # name, dimensions, type, bytes
-    shapes = {"gate_up": (32, 64, 2)} if fused else {"gate": (32, 32, 2), "up": (32, 32, 2)}
-    shapes["down"] = (32, 32, 2)
+    shapes = {"gate_up": (side, 2 * side, 2)} if fused else {"gate": (side, side, 2), "up": (side, side, 2)}
+    shapes["down"] = (side, side, 2)
     for layer in (0, 3):
         for kind, dims in shapes.items():
             count = dims[0] * dims[1] * dims[2]
-            tensors.append((f"blk.{layer}.ffn_{kind}_exps.weight", dims, 8, count // 32 * 34))
+            weights = (8, count // 32 * 34) if side % 32 == 0 else (1, count * 2)
+            tensors.append((f"blk.{layer}.ffn_{kind}_exps.weight", dims, *weights))
             if bias:
                 tensors.append((f"blk.{layer}.ffn_{kind}_exps.bias", dims[1:], 1, dims[1] * 4))
                 tensors.append((f"blk.{layer}.ffn_{kind}_exps.scale", (2,), 0, 8))
@@ -39,5 +40,6 @@ def model(fused, bias):
 
 for fused in (0, 1):
     for bias in (0, 1):
-        with open(f"{sys.argv[1]}/seed-model-{fused}{bias}", "wb") as file:
-            file.write(model(fused, bias))
+        for side in (2, 32):  # small enough for many runs a second; blocks
+            with open(f"{sys.argv[1]}/seed-model-{fused}{bias}-{side}", "wb") as file:
+                file.write(model(fused, bias, side))

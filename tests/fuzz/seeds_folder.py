@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes small right folders as seeds for fuzz_folder: seeds_folder.py FOLDER"""
+"""Writes small right folders as seeds for fuzz_folder: seeds_folder.py FOLDER. With --files only their files of
+tensors, for fuzz_safetensors."""
 import json
 import struct
 import sys
@@ -12,7 +13,7 @@ SIZES = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1, "F8_E8M0": 1, "I8": 1, "U8
 ZEROS = {"qzeros": [0x77] * 4, "g_idx": [0] * 32, "weight_shape": [8, 0, 0, 0, 0, 0, 0, 0] * 2}
 
 
-def pack(config, index, tensors):
+def pack(config, index, tensors, lone):
     header, data = {}, b""
     for name, dtype, shape in tensors:
         size = SIZES[dtype]
@@ -21,6 +22,9 @@ def pack(config, index, tensors):
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + size]}
         data += bytes(ZEROS.get(name.split(".")[-1]) or [i * 7 % 61 for i in range(size)])
     header["__metadata__"] = {"format": "pt"}
+    if lone:
+        text = json.dumps(header).encode()
+        return struct.pack("<H", len(text)) + text + data
     texts = [json.dumps(config).encode(), b"", json.dumps(header).encode()]
     if index:
         names = {name: "a.safetensors" for name, _, _ in tensors}
@@ -87,4 +91,4 @@ SEEDS = {
 }
 for name, seed in SEEDS.items():
     with open(f"{sys.argv[1]}/seed-{name}", "wb") as file:
-        file.write(pack(*seed))
+        file.write(pack(*seed, "--files" in sys.argv))

@@ -4,6 +4,7 @@
 #include "tools/engine/chat/conversation.h"
 #include "tools/engine/base/buffer.h"
 #include "tools/engine/base/fail.h"
+#include "tools/engine/base/rename.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +122,7 @@ enum kt_status kt_conversation_save(const struct kt_conversation *conversation, 
     } else if (!file && fd >= 0) {
         close(fd);
     }
-    if (done && rename(temporary, path) != 0) {
+    if (done && !kt_rename_synced(temporary, path)) {
         done = false;
         reason = errno;
     }

@@ -4,6 +4,7 @@
  * is a line; \n and \\ stand for newlines and backslashes in it. */
 #define _GNU_SOURCE
 
+#include "tools/engine/base/rename.h"
 #include "tools/engine/chat/chat.h"
 
 #include <errno.h>
@@ -101,10 +102,10 @@ static void shorten(const char *path)
     if (start && asprintf(&temporary, "%s.XXXXXX", path) > 0) {
         int fd = mkostemp(temporary, O_CLOEXEC);
         size_t n = kept.length - (size_t)(start + 1 - kept.data);
-        bool done = fd >= 0 && write(fd, start + 1, n) == (ssize_t)n;
+        bool done = fd >= 0 && write(fd, start + 1, n) == (ssize_t)n && fsync(fd) == 0;
         if (fd >= 0)
             close(fd);
-        if (fd >= 0 && (!done || rename(temporary, path) != 0))
+        if (fd >= 0 && (!done || !kt_rename_synced(temporary, path)))
             unlink(temporary);
         free(temporary);
     }

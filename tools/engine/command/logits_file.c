@@ -5,6 +5,8 @@
  */
 #include "tools/engine/command/logits_file.h"
 
+#include "tools/engine/base/rename.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,7 +84,7 @@ int kt_logits_finish(struct kt_logits_file *file)
     if (fclose(file->file) != 0)
         good = false;
     file->file = NULL;
-    if (!good || rename(file->part, file->path) != 0)
+    if (!good || !kt_rename_synced(file->part, file->path))
         return fail(file, "it cannot be written");
     free(file->part);
     file->part = NULL;

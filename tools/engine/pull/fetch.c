@@ -2,6 +2,7 @@
 /* fetch.c - one file or text that is asked for by HTTP: what comes, and what it means. */
 #define _GNU_SOURCE
 
+#include "tools/engine/base/rename.h"
 #include "tools/engine/pull/pull.h"
 
 #include <errno.h>
@@ -378,7 +379,7 @@ static void finish_file(struct pull_transfer *transfer)
     }
     char *path = kt_cli_format(pull->cli, "%s/%s", pull->folder, file->path);
     transfer->over = true;
-    if (fsync(transfer->fd) != 0 || rename(transfer->part, path) != 0) {
+    if (fsync(transfer->fd) != 0 || !kt_rename_synced(transfer->part, path)) {
         say(transfer, "%s: %s", path, strerror(errno));
         transfer->failed = true;
     } else {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sums.c - checksums of files that were pulled, in a file beside them that sha256sum(1) -c reads, too. */
+#include "tools/engine/base/rename.h"
 #include "tools/engine/pull/pull.h"
 
 #include <errno.h>
@@ -134,7 +135,7 @@ int pull_sums_write(const struct kt_cli *cli, const char *folder, const struct p
         written = fflush(file) == 0 && fsync(fileno(file)) == 0 && written;
     if (file && fclose(file) != 0)
         written = false;
-    written = written && rename(temporary, path) == 0;
+    written = written && kt_rename_synced(temporary, path);
     int code = written ? KT_EXIT_OK : kt_cli_error(cli, "%s: %s", path, strerror(errno));
     free(temporary);
     free(path);
