@@ -8,6 +8,8 @@
  * - FAIL_N: counted from 1
  * - FAIL_STICKY: if set, all later ones fail too
  * - FAIL_MARK: this file appears when it fails
+ * - FAIL_AFTER: only calls count after a file was opened whose name ends so
+ * - FAIL_SIGNAL: instead of failing, the Nth call raises this signal
  * - NOTE_FOLDER: takes a copy of each file that is synced, and the list of events
  *
  * While hwloc starts, only kind 64 takes memory from it: it does not look at all of its allocations, and is
@@ -19,6 +21,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,8 +45,9 @@ void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
 static long kinds, failing;
-static bool sticky;
-static const char *mark, *notes;
+static bool sticky, has_begun;
+static int signal_number;
+static const char *mark, *notes, *after;
 static atomic_long count;
 static _Thread_local bool inside, starts_hwloc;
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,6 +59,9 @@ __attribute__((constructor)) static void begin(void)
     const char *text = getenv("FAIL_KINDS");
     mark = getenv("FAIL_MARK");
     notes = getenv("NOTE_FOLDER");
+    after = getenv("FAIL_AFTER");
+    has_begun = !after;
+    signal_number = getenv("FAIL_SIGNAL") ? atoi(getenv("FAIL_SIGNAL")) : 0;
     sticky = getenv("FAIL_STICKY") != NULL;
     failing = getenv("FAIL_N") ? atol(getenv("FAIL_N")) : 0;
     kinds = text ? atol(text) : 0;
@@ -156,7 +163,7 @@ static void forget_map(char *memory, size_t size)
 
 static bool fails(long kind, const void *caller, int number)
 {
-    if (!(kinds & kind) || inside)
+    if (!(kinds & kind) || inside || !has_begun)
         return false;
     inside = true;
     bool spared = is_spared(caller);
@@ -165,6 +172,10 @@ static bool fails(long kind, const void *caller, int number)
     if (n == failing)
         leave_mark();
     inside = false;
+    if (hit && signal_number) {
+        raise(signal_number);
+        return false;
+    }
     if (hit)
         errno = number;
     return hit;
@@ -257,10 +268,20 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return FAILS(THREAD, EAGAIN) ? EAGAIN : REAL(pthread_create)(thread, attributes, start, argument);
 }
 
+static int note_open(const char *path, int fd)
+{
+    size_t length = strlen(path), end = after ? strlen(after) : 0;
+    if (fd >= 0 && after && length >= end && strcmp(path + length - end, after) == 0)
+        has_begun = true;
+    return fd;
+}
+
 static int open_as(const char *path, int flags, va_list arguments, const void *caller)
 {
     int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
-    return fails(OPEN, caller, EMFILE) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    if (fails(OPEN, caller, EMFILE))
+        return -1;
+    return note_open(path, (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 int open(const char *path, int flags, ...)
 {

@@ -279,6 +279,8 @@ void kt_signals_install(void);
 void kt_signals_mapped(const char *path);
 /* A file to remove if a signal ends the command; NULL: none any more. */
 void kt_signals_temporary(const char *path);
+/* Signals that would end the command wait, while a temporary file has no name that is known here. */
+void kt_signals_hold(bool held);
 
 /* ---- progress.c ----------------------------------------------------------------------------- */
 

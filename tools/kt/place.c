@@ -311,10 +311,13 @@ static int write_masks(const struct placing *placing)
     params.n_tensors = COUNT(tensors);
     params.metadata = metadata;
     params.n_metadata = 2;
+    kt_signals_hold(true);
     enum kt_status status = kt_writer_create(placing->args.output, &params, &writer, &error);
+    if (status == KT_OK)
+        kt_signals_temporary(kt_writer_temporary(writer));
+    kt_signals_hold(false);
     if (status != KT_OK)
         return kt_cli_error(placing->cli, "output %s", error.message);
-    kt_signals_temporary(kt_writer_temporary(writer));
     status = kt_writer_add(writer, placing->layers, placing->n_layers * sizeof(*placing->layers), &error);
     if (status == KT_OK)
         status = kt_writer_add(writer, placing->masks, size, &error);

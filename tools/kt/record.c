@@ -39,12 +39,20 @@ int kt_keeping_write(const struct kt_keeping *keeping)
     struct kt_recorder_info info;
     struct kt_error error;
     char size[24];
-    if (keeping->stats && kt_stats_save(keeping->stats, keeping->stats_path, &error) != KT_OK)
+    enum kt_status status = KT_OK;
+    kt_signals_hold(true);
+    if (keeping->stats)
+        status = kt_stats_save(keeping->stats, keeping->stats_path, &error);
+    kt_signals_hold(false);
+    if (status != KT_OK)
         return kt_cli_error(keeping->cli, "statistics %s", error.message);
     if (!keeping->recorder)
         return KT_EXIT_OK;
     kt_recorder_info(keeping->recorder, &info);
-    if (kt_recorder_save(keeping->recorder, keeping->record_path, &error) != KT_OK)
+    kt_signals_hold(true);
+    status = kt_recorder_save(keeping->recorder, keeping->record_path, &error);
+    kt_signals_hold(false);
+    if (status != KT_OK)
         return kt_cli_error(keeping->cli, "record %s", error.message);
     if (info.n_dropped_batches > 0)
         kt_cli_note(keeping->cli, "%" PRIu64 " of %" PRIu64 " batches did not fit into %s and are not in %s",

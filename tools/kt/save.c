@@ -34,7 +34,11 @@ int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_s
     params.tensors = infos;
     params.n_tensors = n;
     made->cli = cli;
+    kt_signals_hold(true);
     enum kt_status status = kt_writer_create(path, &params, &made->writer, &error);
+    if (status == KT_OK)
+        kt_signals_temporary(kt_writer_temporary(made->writer));
+    kt_signals_hold(false);
     for (size_t i = 0; i < n; i++)
         free((char *)infos[i].name);
     free(infos);
@@ -42,7 +46,6 @@ int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_s
         free(made);
         return fail(cli, &error);
     }
-    kt_signals_temporary(kt_writer_temporary(made->writer));
     *save = made;
     return KT_EXIT_OK;
 }

@@ -2,6 +2,7 @@
 /* signals.c - if a mapped file shrinks, the command ends with a clear message, not with a bare signal. */
 #include "tools/kt/cli.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,16 @@ void kt_signals_temporary(const char *path)
         action.sa_handler = has_temporary ? handle_end : SIG_DFL;
         sigaction(ends[i], &action, NULL);
     }
+}
+
+void kt_signals_hold(bool held)
+{
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(held ? SIG_BLOCK : SIG_UNBLOCK, &ends, NULL); /* threads of the library take none */
 }
 
 void kt_signals_install(void)

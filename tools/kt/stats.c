@@ -172,8 +172,10 @@ int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv)
     int code = kt_stats_read(cli, cli->arguments, cli->n_arguments, &stats);
     if (code != KT_EXIT_OK)
         return code;
+    kt_signals_hold(true);
     if (args.output && kt_stats_save(stats, args.output, &error) != KT_OK)
         code = kt_cli_error(cli, "output %s", error.message);
+    kt_signals_hold(false);
     if (code == KT_EXIT_OK)
         code = show(cli, &args, stats);
     kt_stats_destroy(stats);
