@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/** Renames a file that was synced, within its folder, and syncs that, so that the new name outlasts a failure of
- * power. False: errno says why. */
+/** Renames a file that was synced, within its folder, and syncs that, so that the new name outlasts a failure
+ * of power. False: errno says why. */
 bool kt_rename_synced(const char *from, const char *to);
 
 #endif
