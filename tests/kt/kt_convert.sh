@@ -121,7 +121,10 @@ kt convert --input "$model" --output "$dir/x"
 exits 2
 kt convert --input "$model" --output "$dir/x" --method AMXINT9
 exits 2
-warns 'AMXINT9: neither a method .*, did you mean AMXINT4?'
+warns '[-][-]method AMXINT9: neither a method .*, did you mean AMXINT4?'
+kt convert "$model" --output "$dir/x" --backend AMXINT9
+exits 2
+warns '[-][-]backend AMXINT9: neither'
 kt convert --input "$model" --output "$dir/x" --method reference
 exits 1
 warns 'cannot be stored'
@@ -130,6 +133,7 @@ exits 1
 warns 'folder'
 kt convert --input "$model" --output "$dir/x" --method auto
 exits 2
+warns '[-][-]method needs the name of a method or backend, not auto'
 [ ! -e "$dir/x" ] || fail "a folder was made"
 mkdir "$dir/busy"
 (

@@ -464,13 +464,15 @@ int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
     struct kt_conversion conversion = {.cli = cli, .args = &args};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
-    conversion.backend = kt_cli_backend(cli, "backend", args.method);
+    /* errors name the option as it was written */
+    const char *option = kt_cli_given(cli, "method") ? "method" : "backend";
+    conversion.backend = kt_cli_backend(cli, option, args.method);
     if (!conversion.backend)
         return KT_EXIT_USAGE;
     if (args.no_experts && !args.linears)
         return kt_cli_usage(cli, "--no-experts needs --linears, which says what is stored then");
     if (strcmp(conversion.backend, "auto") == 0)
-        return kt_cli_usage(cli, "--backend needs the name of a method or backend, not auto");
+        return kt_cli_usage(cli, "--%s needs the name of a method or backend, not auto", option);
     int code = kt_cli_checkpoint(cli, args.input, &conversion.input);
     if (code != KT_EXIT_OK)
         return code;
