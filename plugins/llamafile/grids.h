@@ -146,8 +146,9 @@ INLINE void find_points(struct traits t, struct group group, struct found *found
         n = (n >> (uint8_t)bits.shift & (uint8_t)bits.mask) * (uint8_t)2 + (uint8_t)1;
         memcpy(found->scale[half], &n, sizeof n);
     }
-    /* Compilers would take numbers out of vectors, which is twice as much work as loading them. */
-    if (points > 0)
+    /* Compilers would take numbers out of vectors, which is twice as much work as loading them; a gather has
+     * them there. */
+    if (points > 0 && !VEC_GATHERS)
         __asm__("" : "+m"(*found));
 }
 

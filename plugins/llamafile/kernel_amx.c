@@ -8,6 +8,7 @@
 #define VEC_VNNI 1
 #define VEC_VBMI 1
 #define VEC_BF16 1
+#define VEC_GATHERS 1 /* of Intel's CPUs; AMD's, and those before AMX, make them of slow steps */
 #define TILED 1
 #define BLOCK_QUANTS 4
 #define ROWS_BLOCKED

@@ -13,6 +13,9 @@
 #ifndef VEC_BF16
 #define VEC_BF16 0
 #endif
+#ifndef VEC_GATHERS
+#define VEC_GATHERS 0
+#endif
 #ifndef VEC_DOTPROD
 #define VEC_DOTPROD 0
 #endif

@@ -8,6 +8,7 @@
  *   VEC_VNNI      1: x86's products of bytes that are added to int32
  *   VEC_VBMI      1: AVX512_VBMI, which looks bytes up
  *   VEC_BF16      1: products of pairs of bfloat16
+ *   VEC_GATHERS   1: gathers of AVX-512 take no longer than the loads that they are made of
  *   VEC_DOTPROD   1: ARM's sdot
  *   VEC_I8MM      1: ARM's usdot and usmmla
  *   PREFETCH_FAR  1: AVX2 prefetches into L2, for a kernel that prefetches far ahead

@@ -401,6 +401,25 @@ static inline simde__m512i mask_alignr_epi8(simde__m512i src, uint64_t mask, sim
     return src;
 }
 
+static inline simde__m512i i32gather_epi32(simde__m512i index, const void *from, int scale)
+{
+    uint32_t x[16];
+    simde_mm512_storeu_si512(x, index);
+    for (int i = 0; i < 16; i++)
+        memcpy(&x[i], (const char *)from + (int64_t)(int32_t)x[i] * scale, 4);
+    return simde_mm512_loadu_si512(x);
+}
+
+static inline simde__m512i i32gather_epi64(__m256i index, const void *from, int scale)
+{
+    int32_t place[8];
+    uint64_t x[8];
+    memcpy(place, &index, sizeof place);
+    for (int i = 0; i < 8; i++)
+        memcpy(&x[i], (const char *)from + (int64_t)place[i] * scale, 8);
+    return simde_mm512_loadu_si512(x);
+}
+
 #undef _mm256_dpbusd_avx_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi32_epi16
@@ -463,6 +482,10 @@ static inline simde__m512i mask_alignr_epi8(simde__m512i src, uint64_t mask, sim
 #undef _mm512_permutexvar_epi8
 #undef _mm512_permutexvar_epi16
 #undef _mm512_mask_alignr_epi8
+#undef _mm512_i32gather_epi32
+#undef _mm512_i32gather_epi64
+#define _mm512_i32gather_epi32 i32gather_epi32
+#define _mm512_i32gather_epi64 i32gather_epi64
 #undef _mm512_mask_storeu_ps
 #undef _mm512_maskz_loadu_ps
 #define _mm512_mask_storeu_ps mask_storeu_ps
