@@ -84,24 +84,29 @@ static void define(const struct world *world, const float *query, uint32_t h, ui
     for (uint64_t j = 0; j < n; j++)
         sum += score[j] = exp(score[j] - max);
     double relative = 2 * (expm1(off) + rounding.weight + (double)(n + 16) * 0x1p-23);
-    for (uint32_t c = 0; c < shape->value_size; c++) {
-        double o = 0, all = 0;
-        for (uint64_t j = 0; j < n; j++) {
-            o += score[j] * (double)v[(first + j) * value_width + value_head + c];
-            all += fabs(score[j] * (double)v[(first + j) * value_width + value_head + c]);
+    memset(out, 0, shape->value_size * sizeof *out);
+    memset(bound, 0, shape->value_size * sizeof *bound);
+    for (uint64_t j = 0; j < n; j++) {
+        const float *value = v + (first + j) * value_width + value_head;
+        for (uint32_t c = 0; c < shape->value_size; c++) {
+            double part = score[j] * (double)value[c];
+            out[c] += part;
+            bound[c] += fabs(part);
         }
-        out[c] = o / sum;
-        bound[c] = relative * all / sum + 0x1p-140;
+    }
+    for (uint32_t c = 0; c < shape->value_size; c++) {
+        out[c] /= sum;
+        bound[c] = relative * bound[c] / sum + 0x1p-140;
     }
     free(score);
 }
 
-static void check(const struct world *world, const struct request *request, uint32_t n_sequence)
+/* Keys and values are those of the sequence, as world_read gives them. */
+static void check(const struct world *world, const struct request *request, const float *keys,
+                  const float *values)
 {
     const struct shape *shape = world->shape;
     const struct kt_attention_item *item = &request->item;
-    float *keys = world_read(world, item->sequence, 0, n_sequence);
-    float *values = shape->latent ? NULL : world_read(world, item->sequence, 1, n_sequence);
     double expected[1024], bound[1024];
     for (uint32_t t = 0; t < item->n_tokens; t += t + 40 < item->n_tokens ? 37 : 1)
         for (uint32_t h = 0; h<shape->n_heads; h += shape->n_heads> 20 ? 7 : 1) {
@@ -117,8 +122,6 @@ static void check(const struct world *world, const struct request *request, uint
                     bound[c]);
             }
         }
-    free(keys);
-    free(values);
 }
 
 /* ---- tests ---- */
@@ -149,10 +152,14 @@ START_TEST(every_shape)
         for (size_t i = 0; i < COUNT(pieces); i++)
             request[i] = world_ask(&world, sequence, pieces[i].position, pieces[i].n_tokens);
         world_run(&world, request, COUNT(pieces));
+        float *keys = world_read(&world, sequence, 0, SEQUENCE);
+        float *values = shape->latent ? NULL : world_read(&world, sequence, 1, SEQUENCE);
         for (size_t i = 0; i < COUNT(pieces); i++) {
-            check(&world, &request[i], SEQUENCE);
+            check(&world, &request[i], keys, values);
             world_free_request(&request[i]);
         }
+        free(keys);
+        free(values);
         kt_kv_sequence_close(sequence);
     }
     world_close(&world);
