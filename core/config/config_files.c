@@ -28,6 +28,7 @@ struct scan {
     enum kt_status status;   /* its status */
     enum config_layer layer; /* of the file being read */
     const char *path;
+    bool told;                  /* the visitor, of its errors */
     struct kt_tuned_file tuned; /* of a tuned.ini */
 };
 
@@ -84,27 +85,43 @@ static void tell(const struct scan *scan, const char *path, enum kt_config_file_
         scan->visit->file(scan->visit->data, &file);
 }
 
+/* A visitor wants to know each error of a file, and not only the first. */
+static void tell_fault(void *data, const struct kt_error *error)
+{
+    struct scan *scan = data;
+    scan->told = true;
+    tell(scan, scan->path, KT_CONFIG_FILE_FAILED, error->message);
+}
+
+static struct kt_ini_handler handle(struct scan *scan)
+{
+    return (struct kt_ini_handler){scan, take_section, take_setting, scan->visit->file ? tell_fault : NULL};
+}
+
 /* Reports a file to the visitor, and keeps its error if it is the first. True: go on. */
 static bool report(struct scan *scan, const char *path, enum kt_status status, bool may_be_absent,
                    const struct kt_error *error)
 {
     bool absent = status == KT_E_NOT_FOUND && may_be_absent;
+    bool told = scan->told;
+    scan->told = false;
     if (status != KT_OK && !absent && scan->status == KT_OK) {
         scan->status = status == KT_E_NOT_FOUND ? KT_E_IO : status;
         scan->first = *error;
         scan->first.status = scan->status;
     }
-    tell(scan, path,
-         status == KT_OK ? KT_CONFIG_FILE_READ
-         : absent        ? KT_CONFIG_FILE_ABSENT
-                         : KT_CONFIG_FILE_FAILED,
-         status == KT_OK || absent ? "" : error->message);
+    if (!told)
+        tell(scan, path,
+             status == KT_OK ? KT_CONFIG_FILE_READ
+             : absent        ? KT_CONFIG_FILE_ABSENT
+                             : KT_CONFIG_FILE_FAILED,
+             status == KT_OK || absent ? "" : error->message);
     return scan->status == KT_OK || scan->visit->file;
 }
 
 static bool read_file(struct scan *scan, enum config_layer layer, const char *path, bool may_be_absent)
 {
-    const struct kt_ini_handler handler = {scan, take_section, take_setting};
+    const struct kt_ini_handler handler = handle(scan);
     struct kt_error error = {0};
     scan->layer = layer;
     scan->path = path;
@@ -123,7 +140,7 @@ static bool fail_memory(struct scan *scan, const char *path)
 /* One that is not there is not worth a word. */
 static bool read_tuned(struct scan *scan, enum config_layer layer, const char *path)
 {
-    const struct kt_ini_handler handler = {scan, take_section, take_setting};
+    const struct kt_ini_handler handler = handle(scan);
     struct kt_error error = {0};
     scan->layer = layer;
     scan->path = path;
@@ -166,8 +183,8 @@ static bool read_dropin(struct scan *scan, enum config_layer layer, const char *
     struct kt_error error = {0};
     if (!draft)
         return fail_memory(scan, path);
-    struct scan inner = {.config = draft, .layer = layer, .path = path};
-    const struct kt_ini_handler handler = {&inner, take_section, take_setting};
+    struct scan inner = {.config = draft, .visit = scan->visit, .layer = layer, .path = path};
+    const struct kt_ini_handler handler = handle(&inner);
     kt_log_write(&scan->config->log, KT_LOG_DEBUG, "config: reading %s", path);
     enum kt_status status = kt_ini_read(path, &handler, &error);
     if (status == KT_OK)
@@ -176,7 +193,8 @@ static bool read_dropin(struct scan *scan, enum config_layer layer, const char *
     if (refused) {
         struct kt_error cause = error;
         kt_log_write(&scan->config->log, KT_LOG_WARNING, "config: %s", cause.message);
-        tell(scan, path, KT_CONFIG_FILE_FAILED, cause.message);
+        if (!inner.told)
+            tell(scan, path, KT_CONFIG_FILE_FAILED, cause.message);
         status = kt_config_blame(scan->config, draft, layer, path, cause.message, &error);
     }
     kt_config_free(draft);

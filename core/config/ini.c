@@ -17,23 +17,35 @@ enum {
     FIRST_ROOM = 1 << 12,
     LINE_LIMIT = 190,   /* inih's buffer is 200 bytes; it would read the rest as a new line */
     SECTION_LIMIT = 48, /* inih cuts names of 50 bytes */
+    MOST_FAULTS = 100,
 };
 
 /* inih asks for lines and returns keys and values. It does not tell line numbers or sections without
  * settings, so the function that gives it lines notes both. */
 struct reading {
-    const char *text, *end;
+    const char *path, *text, *end;
     unsigned line;
     bool in_section;
+    bool skips;   /* the settings of a section that is wrong */
+    bool stopped; /* by an error: no more lines are given */
     const struct kt_ini_handler *handler;
-    enum kt_status status; /* of the first error; then no more lines are given */
-    struct kt_error error;
+    enum kt_status status; /* of the first error */
+    unsigned n_faults;
+    struct kt_error error, first;
 };
 
-static char *stop(struct reading *reading, enum kt_status status)
+/* Notes the error of this line, which stands in reading->error. True: the lines behind it are read, too. */
+static bool goes_on(struct reading *reading, enum kt_status status)
 {
-    reading->status = status;
-    return NULL;
+    (void)kt_fail_prefix(&reading->error, status, "%s:%u", reading->path, reading->line);
+    if (reading->status == KT_OK) {
+        reading->status = status;
+        reading->first = reading->error;
+    }
+    if (!reading->handler->fault || status != KT_E_CONFIG)
+        return false;
+    reading->handler->fault(reading->handler->data, &reading->error);
+    return ++reading->n_faults < MOST_FAULTS;
 }
 
 static bool is_blank(char c)
@@ -72,15 +84,45 @@ static enum kt_status open_section(struct reading *reading, const char *line, si
                        SECTION_LIMIT);
     memcpy(name, line, width);
     name[width] = '\0';
-    reading->in_section = true;
     return reading->handler->section(reading->handler->data, name, reading->line, &reading->error);
 }
 
-/* inih's fgets: gives the next line without leading blanks, comments as empty lines. */
+/* inih says of the first such line only that it is wrong. */
+static bool is_setting(const char *line, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (line[i] == '=' || line[i] == ':')
+            return true;
+        if (line[i] == ';' && i > 0 && is_blank(line[i - 1]))
+            return false;
+    }
+    return false;
+}
+
+/* A line without leading blanks, which has `raw` bytes with them. */
+static enum kt_status check_line(struct reading *reading, const char *line, size_t length, size_t raw,
+                                 size_t room)
+{
+    if (raw > LINE_LIMIT || length + 3 > room)
+        return kt_fail(&reading->error, KT_E_CONFIG, "the line has %zu bytes; at most %d are allowed", raw,
+                       LINE_LIMIT);
+    if (*line == '[') {
+        enum kt_status status = open_section(reading, line + 1, length - 1);
+        reading->in_section = true;
+        reading->skips = status != KT_OK;
+        return status;
+    }
+    if (!is_setting(line, length))
+        return kt_fail(&reading->error, KT_E_CONFIG, "neither [section] nor key = value nor a comment");
+    return KT_OK;
+}
+
+/* inih's fgets: gives the next line without leading blanks, comments and lines that are wrong as empty ones.
+ */
 static char *give_line(char *buffer, int size, void *stream)
 {
     struct reading *reading = stream;
-    if (reading->status != KT_OK || reading->text == reading->end)
+    if (reading->stopped || reading->text == reading->end)
         return NULL;
     const char *line = reading->text;
     const char *newline = memchr(line, '\n', (size_t)(reading->end - line));
@@ -90,20 +132,19 @@ static char *give_line(char *buffer, int size, void *stream)
     if (length > 0 && line[length - 1] == '\r')
         length--;
     enum kt_status status = check_bytes(line, length, &reading->error);
-    if (status != KT_OK)
-        return stop(reading, status);
+    bool is_text = status == KT_OK;
     size_t raw = length;
     for (; length > 0 && is_blank(*line); length--)
         line++;
-    if (length == 0 || *line == ';' || *line == '#') {
+    if (length == 0 || *line == ';' || *line == '#')
         length = 0;
-    } else if (raw > LINE_LIMIT || length + 3 > (size_t)size) {
-        return stop(reading, kt_fail(&reading->error, KT_E_CONFIG,
-                                     "the line has %zu bytes; at most %d are allowed", raw, LINE_LIMIT));
-    } else if (*line == '[') {
-        status = open_section(reading, line + 1, length - 1);
-        if (status != KT_OK)
-            return stop(reading, status);
+    if (status == KT_OK && length > 0)
+        status = check_line(reading, line, length, raw, (size_t)size);
+    if (status != KT_OK) {
+        reading->stopped = !goes_on(reading, status) || !is_text;
+        if (reading->stopped)
+            return NULL;
+        length = 0;
     }
     memcpy(buffer, line, length);
     buffer[length] = '\n';
@@ -114,32 +155,36 @@ static char *give_line(char *buffer, int size, void *stream)
 static int take_setting(void *user, const char *section, const char *key, const char *value)
 {
     struct reading *reading = user;
-    if (reading->status != KT_OK)
+    enum kt_status status = KT_OK;
+    if (reading->stopped)
         return 0;
-    if (!reading->in_section)
-        reading->status = kt_fail(&reading->error, KT_E_CONFIG,
-                                  "\"%s\" stands before the first section; put [core] or "
-                                  "[plugin.NAME] above it",
-                                  key);
-    else if (key[0] == '\0')
-        reading->status = kt_fail(&reading->error, KT_E_CONFIG, "no key before the =");
-    else
-        reading->status = reading->handler->setting(reading->handler->data, section, key, value,
-                                                    reading->line, &reading->error);
-    return reading->status == KT_OK;
+    if (reading->skips)
+        return 1;
+    if (!reading->in_section) {
+        status = kt_fail(&reading->error, KT_E_CONFIG,
+                         "\"%s\" stands before the first section; put [core] or [plugin.NAME] above it", key);
+        reading->skips = true;
+    } else if (key[0] == '\0') {
+        status = kt_fail(&reading->error, KT_E_CONFIG, "no key before the =");
+    } else {
+        status = reading->handler->setting(reading->handler->data, section, key, value, reading->line,
+                                           &reading->error);
+    }
+    reading->stopped = status != KT_OK && !goes_on(reading, status);
+    return !reading->stopped;
 }
 
 static enum kt_status parse(const char *path, const char *text, size_t size,
                             const struct kt_ini_handler *handler, struct kt_error *error)
 {
-    struct reading reading = {.text = text, .end = text + size, .handler = handler};
+    struct reading reading = {.path = path, .text = text, .end = text + size, .handler = handler};
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         reading.text += 3;
     int bad_line = ini_parse_stream(give_line, &reading, take_setting, &reading);
     if (reading.status != KT_OK) {
         if (error)
-            *error = reading.error;
-        return kt_fail_prefix(error, reading.status, "%s:%u", path, reading.line);
+            *error = reading.first;
+        return reading.status;
     }
     if (bad_line > 0)
         return kt_fail(error, KT_E_CONFIG, "%s:%d: neither [section] nor key = value nor a comment", path,

@@ -12,11 +12,15 @@ struct kt_ini_handler {
     enum kt_status (*section)(void *data, const char *section, unsigned line, struct kt_error *error);
     enum kt_status (*setting)(void *data, const char *section, const char *key, const char *value,
                               unsigned line, struct kt_error *error);
+    /* Of each line that is wrong, the first one too, with file and line; NULL: reading ends at the first. */
+    void (*fault)(void *data, const struct kt_error *error);
 };
 
 /**
- * Reads a regular file (or /dev/null) of at most 1 MiB. Stops at the first error.
- * KT_E_NOT_FOUND: there is no such file (a dangling link is KT_E_IO); KT_E_CONFIG "path:line: ...".
+ * Reads a regular file (or /dev/null) of at most 1 MiB. Returns the first error, and stops there if the
+ * handler has no `fault`. With one it goes on, for at most 100 of them, in what is text; what stands below a
+ * section line that is wrong, or before the first, is left out then. KT_E_NOT_FOUND: there is no such file (a
+ * dangling link is KT_E_IO); KT_E_CONFIG "path:line: ...".
  *
  * Lines are [section], key = value, or comments that start with ; or #. Leading spaces mean nothing
  * (no continuation lines). A ; after a space starts a comment inside a value too. Refused: settings

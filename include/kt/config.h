@@ -84,7 +84,8 @@ enum kt_status kt_config_try_plugins(struct kt_config *config, uint32_t timeout_
 
 /**
  * Lists the configuration files in reading order with their state, even if kt_config_create fails: reads
- * all files and continues after an error. `visit` is called once for each file. Returns what
+ * all files and continues after an error, also within a file. `visit` is called once for each file, and of
+ * one that failed once for each line that is wrong, as KT_CONFIG_FILE_FAILED with its message. Returns what
  * kt_config_create would: the first error in a file other than a drop-in, in the environment or in the
  * settings.
  */

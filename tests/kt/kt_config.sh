@@ -59,6 +59,29 @@ for action in show check; do
     cat "$out" >>"$err"
     warns 'bad.ini:3: .*did you mean threads?'
 done
+# each of them, though not what stands below a section that is none
+printf 'x = 1\nthreads = 2\n[core]\nthread = 2\nspin_us = x\nno setting\n[croe]\nthreads = y\n[plugin.a]\nenabled = maybe\n' \
+    >"$dir/worse.ini"
+kt config check --config "$dir/worse.ini" --format csv
+exits 1
+for line in 1 4 5 6 7 10; do
+    says "^file,.*worse.ini,failed,.*worse.ini:$line: "
+done
+[ "$(grep -c '^file,.*worse.ini,' "$out")" -eq 6 ] || fail "each line that is wrong has a row, and no other"
+warns '^kt config: error: 6 entries are wrong'
+kt backends --config "$dir/worse.ini"
+exits 1
+warns 'worse.ini:1: '
+printf '[plugin.a]\nenabled = maybe\npriority = x\n' >"$dir/shipped/a.ini"
+kt config check --format csv
+exits 1
+says '^file,.*a.ini,failed,.*a.ini:2: '
+says '^file,.*a.ini,failed,.*a.ini:3: '
+rm "$dir/shipped/a.ini"
+awk 'BEGIN { for (i = 0; i < 1000; i++) print "x" }' >"$dir/many.ini"
+kt config check --config "$dir/many.ini" --format csv
+exits 1
+[ "$(grep -c '^file,.*many.ini,failed,' "$out")" -eq 100 ] || fail "a file that is none has 100 rows at most"
 kt config path --config "$dir/bad.ini"
 exits 0
 says 'bad.ini  *failed'

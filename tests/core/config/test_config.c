@@ -302,6 +302,25 @@ START_TEST(check_reports_every_file)
 }
 END_TEST
 
+START_TEST(check_reports_every_line)
+{
+    struct visits visits = {.n = 0};
+    struct kt_error error;
+    sandbox_write("shipped/a.ini", "[plugin.a]\npriority = x\nenabled = y\n");
+    sandbox_write("home/kt-kernel/kt.ini", "[core]\nthread = 1\nspin_us = x\nz\n[croe]\nz = 1\n");
+    ck_assert_int_eq(kt_config_check(NULL, note_visit, &visits, &error), KT_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(error.message, at_line("home/kt-kernel/kt.ini", 2)));
+    size_t at = 0;
+    for (unsigned line = 2; line <= 3; line++)
+        ck_assert_ptr_nonnull(strstr(visits.file[at++].message, at_line("shipped/a.ini", line)));
+    while (visits.file[at].state == KT_CONFIG_FILE_ABSENT)
+        at++;
+    for (unsigned line = 2; line <= 5; line++)
+        ck_assert_ptr_nonnull(strstr(visits.file[at++].message, at_line("home/kt-kernel/kt.ini", line)));
+    ck_assert_uint_eq(visits.n, at);
+}
+END_TEST
+
 START_TEST(check_tells_what_create_would_say)
 {
     struct visits visits = {.n = 0};
@@ -428,6 +447,7 @@ int main(void)
     tcase_add_test(tests, settings_of_the_caller);
     tcase_add_loop_test(tests, settings_that_are_wrong, 0, (int)COUNT(wrong_setting));
     tcase_add_test(tests, check_reports_every_file);
+    tcase_add_test(tests, check_reports_every_line);
     tcase_add_test(tests, check_tells_what_create_would_say);
     tcase_add_test(tests, arguments_that_are_wrong);
     tcase_add_test(tests, a_config_is_shared_by_count);
