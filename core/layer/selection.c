@@ -308,6 +308,14 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_se
                    layer->name, name, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* A plugin's message without its name, where the sentence around it has that. */
+static const char *without_name(const struct kt_backend *backend, const char *message)
+{
+    size_t length = strlen(backend->name);
+    bool has_name = strncmp(message, backend->name, length) == 0 && strncmp(message + length, ": ", 2) == 0;
+    return has_name ? message + length + 2 : message;
+}
+
 /* Do stored weights go to another backend than the configured one? */
 static bool passes_over(const struct kt_layer *layer, const struct kt_selection_request *request)
 {
@@ -375,10 +383,10 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
         } else if (list[i] == wished) {
             kt_log_write(layer->context->log, strict ? KT_LOG_DEBUG : KT_LOG_WARNING,
                          "%s: the wished backend %s cannot take it: %s", layer->name, wished->name,
-                         why.message);
+                         without_name(wished, why.message));
             if (strict)
                 return kt_fail(error, KT_E_UNSUPPORTED, "%s: backend %s cannot take it: %s%s", layer->name,
-                               wished->name, why.message,
+                               wished->name, without_name(wished, why.message),
                                request->backend ? "" : " (core.strict = yes forbids another)");
         }
     }

@@ -263,6 +263,7 @@ refuse 2 'types are' --source-type q9_k
 refuse 2 'blocks of q4_k' --backend reference --shape 256,100,4,2 --source-type q4_k
 refuse 2 'backend llamafile is disabled' --backend llamafile
 refuse 2 'backend missing is failed' --backend missing
+[ "$(grep -c 'kt_missing.so' "$work/err")" -eq 1 ] || fail "why it failed is told once"
 refuse 2 'mean reference' --backend referense
 refuse 2 'no backend but the reference' --shape 256,256,4,2
 refuse 2 '--level' --level avx2

@@ -62,6 +62,16 @@ kt forward --model "$store" --input "$trace" --backend reference --set core.stri
 exits 1
 warns 'stored for backend amx_int8'
 
+# A method that cannot take the weights: the reason stands once, and the plugin's name is not repeated in it.
+if with_plugin avx512_fp8; then
+    kt convert "$model" --output "$dir/refused" --method FP8
+    exits 1
+    [ "$(grep -c 'projection is bf16' "$err")" -eq 1 ] || fail "the reason must stand once"
+    warns 'the wished backend avx512_fp8 cannot take it: the gate'
+    warns 'error: layer 0: backend avx512_fp8 cannot take it; choose another'
+    rm "$dir/shipped/avx512_fp8.ini"
+fi
+
 # Killed at any time: no file with its own name is less than whole.
 if [ -z "${EMULATOR:-}" ]; then
     for delay in 0.002 0.004 0.006 0.008 0.010 0.012 0.015 0.020 0.030; do

@@ -96,6 +96,8 @@ static int check_backend(const struct bench *bench, const char *name)
             continue;
         if (info.state == KT_BACKEND_LOADED)
             return KT_EXIT_OK;
+        if (info.state == KT_BACKEND_FAILED)
+            return kt_cli_usage(bench->cli, "backend %s is failed; a warning above says why", name);
         return kt_cli_usage(bench->cli, "backend %s is %s: %s", name,
                             (size_t)info.state < COUNT(states) ? states[info.state] : "not loaded",
                             info.reason);

@@ -178,10 +178,10 @@ static int make_layer(const struct kt_conversion *conversion, const struct kt_mo
                             "%s: what backend %s makes of weights cannot be stored: use the "
                             "checkpoint as it is, or another method",
                             name, conversion->backend);
-    for (uint32_t c = 0; c < plan->n_candidates; c++)
-        if (strcmp(plan->candidate[c].backend, conversion->backend) == 0)
-            return kt_cli_error(conversion->cli, "%s: backend %s cannot take it: %s", name,
-                                conversion->backend, plan->candidate[c].reason);
+    if (status == KT_OK) /* a warning has said why */
+        return kt_cli_error(conversion->cli,
+                            "%s: backend %s cannot take it; choose another one, or other layers by --layers",
+                            name, conversion->backend);
     return kt_cli_fail(conversion->cli, &error);
 }
 
