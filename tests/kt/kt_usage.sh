@@ -185,6 +185,18 @@ for verb in $verbs convert verify; do
     ! grep -q '.\{81\}' "$out" || fail "a line of the help is longer than 80 columns"
 done
 
+# The word that is wrong is named, also where another one is missing; KT-Kernel's word for a verb leads to ours.
+kt plugin frob
+refused "^kt plugin: error: unknown action 'frob': check or new is needed"
+kt plugin nwe
+refused "did you mean 'new'?"
+kt plugin check
+refused '^kt plugin: error: FILE.so is missing after check'
+kt plugin new
+refused '^kt plugin: error: NAME is missing after new'
+kt quant
+refused "unknown verb 'quant', did you mean 'convert'?"
+
 # A shared option may stand before the verb, and options may be shortened.
 kt --format json version
 exits 0

@@ -38,7 +38,8 @@ static int fail_unknown(struct kt_cli *cli, const char *word)
     size_t n = 1;
     for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && n < 33; verb++)
         names[n++] = verb->name;
-    const char *near = kt_cli_nearest(word, names, n);
+    /* What KT-Kernel's command calls it is no slip of a finger. */
+    const char *near = strcmp(word, "quant") == 0 ? "convert" : kt_cli_nearest(word, names, n);
     if (near)
         return kt_cli_usage(cli, "unknown verb '%s', did you mean '%s'?", word, near);
     return kt_cli_usage(cli, "unknown verb '%s'", word);

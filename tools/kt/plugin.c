@@ -66,15 +66,33 @@ static const struct kt_cli_command command = {
         "packages and tests: its folder in plugins/ and its line in plugins/plugins.am.",
     .options = options,
     .arguments = "check FILE.so or new NAME",
-    .min_arguments = 2,
+    .min_arguments = 1,
     .max_arguments = 2,
     .writes_tap = true};
+
+/* The first word is judged before the second is missed. */
+static int check_words(const struct kt_cli *cli)
+{
+    const char *action = cli->arguments[0];
+    bool is_check = strcmp(action, "check") == 0;
+    if (!is_check && strcmp(action, "new") != 0) {
+        const char *near = kt_cli_nearest(action, actions, 2);
+        return near ? kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", action, near)
+                    : kt_cli_usage(cli, "unknown action '%s': check or new is needed", action);
+    }
+    if (cli->n_arguments < 2)
+        return kt_cli_usage(cli, "%s is missing after %s", is_check ? "FILE.so" : "NAME", action);
+    return KT_EXIT_OK;
+}
 
 int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.check = {.timeout = 300, .cases = 3, .seed = 20261121}};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
+    int code = check_words(cli);
+    if (code != KT_EXIT_OK)
+        return code;
     const char *action = cli->arguments[0], *name = cli->arguments[1];
     if (strcmp(action, "check") == 0 && (args.folder || args.in_tree || args.like))
         return kt_cli_usage(cli, "%s is an option of kt plugin new",
@@ -85,12 +103,8 @@ int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
         return kt_cli_usage(cli, "--like is an option of kt plugin new --in-tree");
     if (strcmp(action, "check") == 0)
         return plugin_check(cli, name, &args.check);
-    if (strcmp(action, "new") == 0 && args.in_tree)
+    if (args.in_tree)
         return plugin_new_in_tree(cli, name, args.like ? args.like : "rawint4",
                                   args.folder ? args.folder : ".");
-    if (strcmp(action, "new") == 0)
-        return plugin_new(cli, name, args.folder);
-    const char *near = kt_cli_nearest(action, actions, 2);
-    return near ? kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", action, near)
-                : kt_cli_usage(cli, "unknown action '%s': check or new is needed", action);
+    return plugin_new(cli, name, args.folder);
 }
