@@ -156,6 +156,50 @@ exits 1
 warns '4 of 4 layers cannot be run'
 rm "$dir/shipped/gone.ini"
 
+# ---- layers that are alike at equal distances: a model of twelve layers, of which each third is float16
+mkdir "$dir/twelve" && cd "$dir/twelve" || exit 99
+awk 'BEGIN {
+    for (l = 0; l < 12; l++)
+        for (e = 0; e < 2; e++)
+            for (p = 1; p <= 3; p++) {
+                tensors = tensors sprintf("%s\"model.layers.%d.mlp.experts.%d.%s_proj.weight\":{\"dtype\":\"%s\",\"shape\":[32,32],\"data_offsets\":[%d,%d]}",
+                    n ? "," : "", l, e, p == 1 ? "gate" : p == 2 ? "up" : "down", l % 3 == 2 ? "F16" : "BF16", 2048 * n, 2048 * (n + 1))
+                n++
+            }
+    header = "{" tensors "}"
+    while (length(header) % 8)
+        header = header " "
+    size = length(header)
+    for (i = 0; i < 8; i++) {
+        printf "\\%03o", size % 256 >"size"
+        size = int(size / 256)
+    }
+    printf "%s", header >"header"
+    print 8 + length(header) + 2048 * n >"bytes"
+}'
+# shellcheck disable=SC2059 # the number in octal
+{ printf "$(cat size)"; cat header; } >"model.safetensors"
+truncate -s "$(cat bytes)" "model.safetensors"
+echo '{"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_size":32,"num_hidden_layers":12,"moe_intermediate_size":32,"num_experts":2,"num_experts_per_tok":1}' >"config.json"
+rm size header bytes
+cd "$KT_TEST_BUILD" || exit 99
+kt explain "$dir/twelve"
+says '^0-1,3-4,...,9-10  *bf16 '
+says '^2,5,...,11  *f16 '
+kt explain "$dir/twelve" --layers 2,5,8
+says '^2,5,8  *f16 '
+kt explain "$dir/twelve" --format csv
+[ "$(grep -c '^[0-9]*,bf16,' "$out"),$(grep -c '^[0-9]*,f16,' "$out")" = 8,4 ] || fail "CSV has a row for each layer"
+
+# ---- GGUF files in a folder that is read as safetensors ----
+says_not 'GGUF'
+kt inspect "$dir/twelve"
+says_not 'GGUF'
+: >"$dir/twelve/a.gguf"
+kt inspect "$dir/twelve"
+exits 0
+says '^The folder also holds 1 GGUF file: name the file'
+
 # ---- linears ----
 kt explain --model "$model"
 exits 0

@@ -134,7 +134,7 @@ static char *take_group(const struct kt_cli *cli, struct plan *plans, size_t n, 
         plans[i].grouped = true;
         kt_model_list_layer(cli, &text, plans[i].moe.layer);
     }
-    return text;
+    return kt_model_shorten_list(cli, text);
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

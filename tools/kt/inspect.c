@@ -5,6 +5,7 @@
 #include "tools/kt/table.h"
 #include "tools/kt/whole.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,27 @@ static void add_facts(struct kt_output *output, const char *path, const struct k
     kt_output_fact_uint(output, "n_packed_linears", n_linears ? "packed linears" : NULL, n_linears);
     kt_output_fact_bytes(output, "packed_linear_bytes", n_linears ? "size of the linears" : NULL,
                          linear_bytes);
+}
+
+/* A folder is read as safetensors where it has some; GGUF files beside them are other checkpoints. */
+static void note_gguf(const struct kt_cli *cli, struct kt_output *output, const char *path,
+                      const struct kt_checkpoint_info *info)
+{
+    DIR *folder = strcmp(info->format, "safetensors") == 0 ? opendir(path) : NULL;
+    const struct dirent *entry;
+    unsigned n = 0;
+    while (folder && (entry = readdir(folder))) {
+        size_t length = strlen(entry->d_name);
+        n += length > 5 && strcmp(entry->d_name + length - 5, ".gguf") == 0;
+    }
+    if (folder)
+        closedir(folder);
+    if (n == 0)
+        return;
+    char *note = kt_cli_format(cli, "The folder also holds %u GGUF %s: name the file to see what is in it.",
+                               n, n == 1 ? "file" : "files");
+    kt_output_note(output, note);
+    free(note);
 }
 
 static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
@@ -225,6 +247,7 @@ static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, struct kt
     enum kt_status status = KT_OK;
     kt_checkpoint_info(checkpoint, &info);
     add_facts(output, cli->arguments[0], checkpoint, &info);
+    note_gguf(cli, output, cli->arguments[0], &info);
     if (!args->tensors && *info.architecture)
         kt_whole_family(cli, output, checkpoint, experts);
     if (args->tensors) {

@@ -249,6 +249,7 @@ char *kt_model_linear_group(const struct kt_cli *cli, const struct kt_model_line
         ++*count;
         kt_model_list_layer(cli, &list, linears[i].layer);
     }
+    list = kt_model_shorten_list(cli, list);
     char *text = kt_cli_format(cli, "%.*s%s%s", (int)one->number_at, one->name, list, one->rest);
     free(list);
     return text;

@@ -45,6 +45,55 @@ void kt_model_list_layer(const struct kt_cli *cli, char **text, uint64_t layer)
     free(before);
 }
 
+/* A part of a list of layers: "8" or "6-7". Returns where the next one begins, or NULL. */
+static const char *read_part(const char *text, uint64_t *begin, uint64_t *end)
+{
+    char *after;
+    *begin = *end = strtoull(text, &after, 10);
+    if (*after == '-')
+        *end = strtoull(after + 1, &after, 10);
+    return *after == ',' ? after + 1 : NULL;
+}
+
+/* The last part of the row of alike ones at `text`, and how many there are. */
+static const char *find_alike(const char *text, unsigned *n)
+{
+    uint64_t begin, end, step = 0, next_begin, next_end;
+    const char *next = read_part(text, &begin, &end);
+    for (*n = 1; next; ++*n) {
+        const char *after = read_part(next, &next_begin, &next_end);
+        if (next_end - next_begin != end - begin || (step && next_begin - begin != step))
+            break;
+        step = next_begin - begin;
+        begin = next_begin;
+        end = next_end;
+        text = next;
+        next = after;
+    }
+    return text;
+}
+
+char *kt_model_shorten_list(const struct kt_cli *cli, char *list)
+{
+    char *text = kt_cli_format(cli, "%s", "");
+    for (const char *part = list; part;) {
+        unsigned n;
+        uint64_t begin, end;
+        const char *last = find_alike(part, &n), *second = read_part(part, &begin, &end);
+        if (n < 4)
+            last = part;
+        int length = (int)(n < 4 ? strcspn(part, ",") : strcspn(second, ",") + (size_t)(second - part));
+        const char *after = read_part(last, &begin, &end);
+        char *longer = kt_cli_format(cli, "%s%s%.*s%s%.*s", text, *text ? "," : "", length, part,
+                                     n < 4 ? "" : ",...,", n < 4 ? 0 : (int)strcspn(last, ","), last);
+        free(text);
+        text = longer;
+        part = after;
+    }
+    free(list);
+    return text;
+}
+
 static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, uint64_t *layers,
                     size_t n)
 {

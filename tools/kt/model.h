@@ -15,6 +15,12 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
 void kt_model_list_layer(const struct kt_cli *cli, char **text, uint64_t layer);
 
 /*
+ * Where four or more parts of a list are equally long and equally far from each other, the middle ones become
+ * "...": "0-5,8,11,...,38". Allocated; `list` is freed.
+ */
+char *kt_model_shorten_list(const struct kt_cli *cli, char *list);
+
+/*
  * Parses the layers of an option: "3", "0-3", "0,2"; NULL or "all": all, ascending. The numbers are
  * allocated, each once. A layer without experts is an error. Returns an exit code.
  */
