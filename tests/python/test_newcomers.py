@@ -63,6 +63,16 @@ def test_formats_are_words_or_prose():
         assert formats["amx_int8"][0] == "bf16" and formats["amx_int8"][-1] == "GGUF's blocks"
 
 
+@pytest.mark.parametrize("method, rounding", [("AMXINT8", "int8, a scale for each row"), ("BF16", "")])
+def test_a_wrapper_says_what_was_rounded(tmp_path, method, rounding):
+    name = {"AMXINT8": "amx_int8", "BF16": "bf16"}[method]
+    if not any(backend.name == name and backend.state == "loaded" for backend in kt_kernel.backends()):
+        pytest.skip(f"the backend {name} was not built")
+    wrapper = Model(tmp_path).wrapper(method=method)
+    wrapper.load_weights()
+    assert wrapper.moe.info.rounding == rounding
+
+
 def test_errors_name_the_callers_arguments(tmp_path):
     model = Model(tmp_path)
     wrapper = model.wrapper()
