@@ -69,6 +69,9 @@ if with_plugin avx512_fp8; then
     [ "$(grep -c 'projection is bf16' "$err")" -eq 1 ] || fail "the reason must stand once"
     warns 'the wished backend avx512_fp8 cannot take it: the gate'
     warns 'error: layer 0: backend avx512_fp8 cannot take it; choose another'
+    kt convert "$model" --output "$dir/refused" --method FP8 --set core.strict=yes
+    exits 1
+    [ "$(grep -c 'projection is bf16' "$err")" -eq 1 ] || fail "the reason must stand once"
     rm "$dir/shipped/avx512_fp8.ini"
 fi
 

@@ -188,8 +188,8 @@ done
 # The word that is wrong is named, also where another one is missing; KT-Kernel's word for a verb leads to ours.
 kt plugin frob
 refused "^kt plugin: error: unknown action 'frob': check or new is needed"
-kt plugin nwe
-refused "did you mean 'new'?"
+kt plugin chek
+refused "did you mean 'check'?"
 kt plugin check
 refused '^kt plugin: error: FILE.so is missing after check'
 kt plugin new

@@ -178,7 +178,11 @@ static int make_layer(const struct kt_conversion *conversion, const struct kt_mo
                             "%s: what backend %s makes of weights cannot be stored: use the "
                             "checkpoint as it is, or another method",
                             name, conversion->backend);
-    if (status == KT_OK) /* a warning has said why */
+    bool refused = false;
+    for (uint32_t c = 0; c < plan->n_candidates; c++)
+        refused |= strcmp(plan->candidate[c].backend, conversion->backend) == 0;
+    /* Then a warning has said why, unless core.strict makes an error of it. */
+    if (refused && (status == KT_OK || !strstr(error.message, "core.strict")))
         return kt_cli_error(conversion->cli,
                             "%s: backend %s cannot take it; choose another one, or other layers by --layers",
                             name, conversion->backend);
