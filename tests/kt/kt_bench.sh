@@ -220,6 +220,11 @@ for what in '3145728 experts --shape 256,256,4,2' '1310720 linear --linear 640x5
             is["load_gbps"] > 0 && (is["load_gbps"] / is["copy_gbps"] - is["copy_fraction"]) ^ 2 < 1e-6) }' ||
         fail "--load: the row"
 done
+# More threads than CPUs take turns, which is no other program's fault.
+# shellcheck disable=SC2086
+kt bench $small --threads $(($(getconf _NPROCESSORS_ONLN) + 1)) --config "$work/kt.ini" --backend reference \
+    --source-type f32 || fail "threads that take turns"
+grep -q 'warning: [0-9]* threads take turns on [0-9]* CPU' "$work/err" || fail "threads that take turns are not told of"
 kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"
 for field in n_threads spin_us dispatch_spinning_us dispatch_asleep_us idle_cpu_percent; do
     grep -q "\"$field\": [0-9]" "$work/out" || fail "--dispatch has no $field"

@@ -353,6 +353,7 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         code = kt_cli_context(cli, &bench.context);
     if (code == KT_EXIT_OK) {
         kt_context_info(bench.context, &bench.info);
+        bench_warn_threads(cli, bench.info.n_threads);
         code = bench_find_backends(&bench, args.backend != NULL);
         if (code == KT_EXIT_OK)
             code = run(&bench, &model);

@@ -294,6 +294,9 @@ struct bench_result {
     double rows;        /* multiplied by a call, on average: one an expert of a token */
 };
 
+/* Says so where there are more threads than CPUs. */
+void bench_warn_threads(const struct kt_cli *cli, uint32_t n_threads);
+
 /* `trace` NULL: calls are drawn. */
 int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
                    uint32_t n_threads, const struct bench_schedule *schedule, uint32_t n_tokens,

@@ -4,8 +4,10 @@
  * is drawn between calls, every buffer and every packed weight was touched before, and possible disturbances
  * of a run (page faults, other jobs on the cores) are counted and reported.
  */
+#define _GNU_SOURCE
 #include "tools/kt/bench.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -99,6 +101,23 @@ static uint64_t warm_up(const struct kt_cli *cli, struct series *series,
     return repeats < MIN_REPEATS ? MIN_REPEATS : repeats > MAX_REPEATS ? MAX_REPEATS : (uint64_t)repeats;
 }
 
+/* CPUs that this process may use; threads beyond them take turns. */
+static uint32_t count_cpus(uint32_t otherwise)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : otherwise;
+}
+
+void bench_warn_threads(const struct kt_cli *cli, uint32_t n_threads)
+{
+    uint32_t n_cpus = count_cpus(n_threads);
+    if (n_threads > n_cpus)
+        kt_cli_warn(cli,
+                    "%u threads take turns on %u %s: neither times nor limits say what this machine can do; "
+                    "choose --threads %u or fewer",
+                    n_threads, n_cpus, n_cpus == 1 ? "CPU" : "CPUs", n_cpus);
+}
+
 static double cpu_time(void)
 {
     struct timespec now;
@@ -143,7 +162,8 @@ static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, ui
         if (times[i] < 0)
             return KT_EXIT_PROBLEM;
     }
-    double share = (cpu_time() - cpu) / ((bench_now() - begin) * n_threads);
+    uint32_t n_cpus = count_cpus(n_threads);
+    double share = (cpu_time() - cpu) / ((bench_now() - begin) * (n_threads < n_cpus ? n_threads : n_cpus));
     faults = fault_count() - faults;
     qsort(times, calls, sizeof *times, compare);
     double median = calls % 2 != 0 ? times[calls / 2] : (times[calls / 2 - 1] + times[calls / 2]) / 2;
