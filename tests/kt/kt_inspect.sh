@@ -184,8 +184,8 @@ echo '{"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_
 rm size header bytes
 cd "$KT_TEST_BUILD" || exit 99
 kt explain "$dir/twelve"
-says '^0-1,3-4,...,9-10  *bf16 '
-says '^2,5,...,11  *f16 '
+says '^0-1,3-4,\.\.\.,9-10  *bf16 '
+says '^2,5,\.\.\.,11  *f16 '
 kt explain "$dir/twelve" --layers 2,5,8
 says '^2,5,8  *f16 '
 kt explain "$dir/twelve" --format csv
