@@ -2,6 +2,8 @@
 /* Schemas that are refused, and where. */
 #include <check.h>
 #include <kt/constraint.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -23,7 +25,7 @@ static const struct {
     {"{\"patternProperties\": {\"a[^b]{900}[a-f]{90}c\": {}}}", KT_E_RANGE,
      "#/patternProperties: an expression of keys has too"},
     {"{\"patternProperties\": {\"a([ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]){300}[a-f]{90}c\": {}}}",
-     KT_E_RANGE, "#/patternProperties: the expressions together take more than 10000000 steps"},
+     KT_E_RANGE, "#/patternProperties: reading it takes more than 10000000 steps"},
     {"{\"patternProperties\": {\"^([a-z]{70}){70}$\": {}}}", KT_E_RANGE,
      "#/patternProperties: the expressions together need more than 4096 places"},
     {"{\"allOf\": [{\"patternProperties\": {\"a\": {}}, \"additionalProperties\": false}, {\"properties\": {\"b\": {}}}]}",
@@ -89,11 +91,119 @@ START_TEST(test_refusals)
 }
 END_TEST
 
+/* A text that is put together. */
+static char text[1 << 20];
+static size_t n_text;
+
+static void put(const char *part)
+{
+    size_t n = strlen(part);
+    ck_assert_uint_lt(n_text + n, sizeof(text));
+    memcpy(text + n_text, part, n + 1);
+    n_text += n;
+}
+
+static void put_times(const char *part, int times)
+{
+    while (times-- > 0)
+        put(part);
+}
+
+static enum kt_status ask(struct kt_error *error)
+{
+    struct kt_grammar *grammar = NULL;
+    *error = (struct kt_error){KT_OK, ""};
+    enum kt_status status = kt_grammar_json(text, n_text, NULL, &grammar, error);
+    kt_grammar_destroy(grammar);
+    n_text = 0;
+    return status;
+}
+
+/* In a thread with the stack of kt run's. */
+static void *ask_about_names(void *data)
+{
+    struct kt_error *errors = data;
+    for (int i = 0; i < 2; i++) {
+        put("{\"properties\": {\"");
+        put_times("abcdefgh", i ? 50000 : 62);
+        put("\": {}}}");
+        (void)ask(&errors[i]);
+    }
+    return NULL;
+}
+
+START_TEST(test_long_names)
+{
+    struct kt_error errors[2];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_attr_init(&attributes), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&attributes, 2 << 20), 0);
+    ck_assert_int_eq(pthread_create(&thread, &attributes, ask_about_names, errors), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_msg(errors[0].status == KT_OK, "%s", errors[0].message);
+    ck_assert_int_eq(errors[1].status, KT_E_RANGE);
+    ck_assert_ptr_nonnull(strstr(errors[1].message, "longer than 500 bytes"));
+    put("{\"properties\": {\"");
+    put_times("abcdefgh", 50000);
+    put("\": {}}, \"patternProperties\": {\"^b\": {}}}");
+    ck_assert_int_eq(ask(&errors[0]), KT_E_RANGE);
+    ck_assert_ptr_nonnull(strstr(errors[0].message, "names of members have too many parts"));
+}
+END_TEST
+
+static void expect_too_much(const char *what)
+{
+    struct kt_error error;
+    enum kt_status status = ask(&error);
+    ck_assert_msg(status == KT_E_RANGE && strstr(error.message, "takes more than 10000000 steps"),
+                  "%s: %d, %s", what, (int)status, error.message);
+}
+
+/* What is cheap once, many times; whoever asks pays for all of it. */
+START_TEST(test_costs_add_up)
+{
+    put("{\"properties\": {\"last\": {}");
+    for (int i = 0; i < 400; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), ", \"p%d\": {\"patternProperties\": {\"^a{100}c\": {}}}", i);
+        put(name);
+    }
+    put("}}");
+    expect_too_much("keys of many objects");
+
+    put("{\"properties\": {\"");
+    for (uint32_t i = 0, random = 1; i < 100000; i++, random = random * 1103515245 + 12345)
+        put(random >> 16 & 1 ? "a" : "x");
+    put("\": {}, \"y\\n\": {}}, \"patternProperties\": {\"a[^b]{300}c\": {}}}");
+    expect_too_much("a name that leads to ever new states");
+
+    put("{\"allOf\": [");
+    for (int side = 0; side < 2; side++) {
+        put(side ? "]}, {\"enum\": [1" : "{\"enum\": [1");
+        put_times(side ? ",2" : ",3", 4000);
+    }
+    put("]}]}");
+    expect_too_much("enums of many values");
+
+    put("{\"required\": [\"a\"");
+    put_times(",\"a\"", 100);
+    put("], \"allOf\": [{\"anyOf\": [{}");
+    put_times(",{}", 199);
+    put("]}");
+    put_times(",{}", 300);
+    put("]}");
+    expect_too_much("many merges");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("grammar refusals");
     TCase *group = tcase_create("refusals");
     tcase_add_loop_test(group, test_refusals, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
+    tcase_add_test(group, test_long_names);
+    tcase_add_test(group, test_costs_add_up);
     suite_add_tcase(suite, group);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

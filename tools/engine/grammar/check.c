@@ -65,6 +65,31 @@ void kt_form_leave(struct kt_form_reader *reader)
     reader->depth--;
 }
 
+bool kt_form_work(struct kt_form_reader *reader, const struct kt_place *place, uint64_t steps)
+{
+    uint64_t left = KT_FORM_MOST_WORK - reader->work;
+    reader->work += steps < left ? steps : left;
+    if (steps > left)
+        return kt_form_fail(reader, KT_E_RANGE, place, "reading it takes more than %d steps",
+                            KT_FORM_MOST_WORK);
+    return reader->status == KT_OK;
+}
+
+uint64_t kt_form_size(const json_t *value)
+{
+    uint64_t size = 1 + json_string_length(value) / 16;
+    const char *name;
+    json_t *one;
+    size_t i;
+    json_array_foreach (value, i, one) {
+        size += kt_form_size(one);
+    }
+    json_object_foreach ((json_t *)(uintptr_t)value, name, one) {
+        size += kt_form_size(one);
+    }
+    return size;
+}
+
 /* ---- keywords ---- */
 
 enum form { IGNORED, TYPE, SCHEMA, SCHEMAS, MAP, COUNT, NUMBER, DIVISOR, TEXT, NAMES, LIST, ANY, BOOLEAN };

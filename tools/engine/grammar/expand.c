@@ -209,6 +209,19 @@ static bool merge_items(struct kt_form_reader *reader, json_t *into, const json_
     return done || kt_form_no_memory(reader);
 }
 
+/* What it takes to merge two schemas: members, and pairs of values that both may have. */
+static uint64_t weigh(const json_t *a, const json_t *b)
+{
+    static const char *const names[] = {"properties", "patternProperties", "required", "prefixItems"};
+    const json_t *x = get(a, "enum"), *y = get(b, "enum");
+    uint64_t n = 1 + json_object_size(a) + json_object_size(b);
+    for (unsigned i = 0; i < 4; i++)
+        n += json_object_size(get(a, names[i])) + json_object_size(get(b, names[i])) +
+             json_array_size(get(a, names[i])) + json_array_size(get(b, names[i]));
+    n *= 10; /* steps of a machine */
+    return x && y ? n + json_array_size(x) * kt_form_size(y) + json_array_size(y) * kt_form_size(x) : n;
+}
+
 static bool merge(struct kt_form_reader *reader, json_t *into, const json_t *from,
                   const struct kt_place *place)
 {
@@ -231,6 +244,7 @@ static bool cross(struct kt_form_reader *reader, json_t *list, const json_t *wit
         done = kt_form_fail(reader, KT_E_RANGE, place, "more than %d alternatives", MOST_ALTERNATIVES);
     json_array_foreach (list, i, a) {
         json_array_foreach (with, k, b) {
+            done = done && kt_form_work(reader, place, weigh(a, b));
             json_t *merged = done ? json_copy(a) : NULL;
             if (done && (!merged || json_array_append_new(crossed, merged) != 0))
                 done = kt_form_no_memory(reader);
@@ -290,9 +304,10 @@ static bool expand_object(struct kt_form_reader *reader, const json_t *schema, c
     const struct kt_place all = {place, "allOf", 0}, any = {place, "anyOf", 0}, one = {place, "oneOf", 0};
     json_t *alternatives = json_array(), *plain = copy_plain(schema), *part;
     const json_t *reference = get(schema, "$ref");
-    size_t i;
+    size_t i, length = json_object_size(schema) + json_string_length(reference);
     bool done = alternatives && plain && json_array_append(alternatives, plain) == 0;
     done = done || kt_form_no_memory(reader);
+    done = done && kt_form_work(reader, place, 10 * length);
     done = done && cross_constant(reader, alternatives, schema, place);
     if (done && reference) {
         json_t *found = kt_form_find(reader, reference, place),
@@ -392,7 +407,7 @@ static bool is_empty_plain(struct kt_form_reader *reader, const json_t *schema, 
     const json_t *values = get(schema, "enum"), *one;
     size_t i;
     bool fits = types != 0;
-    if (values) {
+    if (values && kt_form_work(reader, place, kt_form_size(values))) {
         fits = false;
         json_array_foreach (values, i, one) {
             fits = fits || kt_form_fits(schema, types, one);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places of a product, steps of machines to find them (a tenth of a second), and sets of expressions that
- * lead to different values. */
+/* Places of a product, sets of expressions that lead to different values, and the steps that a state of a
+ * machine counts as, for its 1100 bytes. */
 #define MOST_PLACES 4096
-#define MOST_COST 10000000
 #define MOST_SETS 32
+#define COST_OF_STATE 150
 enum { ANY, NAMES, PATTERNS, MOST_PARTS = PATTERNS + KT_KEYS_MOST };
 
 /* A part reads strings with their quotes, as pattern.c writes characters: each in one way. */
@@ -39,19 +39,34 @@ struct kt_form_keys {
     size_t n_sets;
     uint32_t rest; /* any text and the closing quote, of a key that fits none; asked for once */
     bool has_rest;
+    uint64_t cost; /* of its machines, as far as the reader knows */
 };
 
 /* ---- parts ---- */
+
+static bool is_whole(struct kt_form_keys *keys, const struct kt_program *program, const char *what)
+{
+    if (program->status == KT_E_RANGE)
+        return kt_form_fail(keys->reader, KT_E_RANGE, &keys->place, "%s too many parts", what);
+    return program->status == KT_OK || kt_form_no_memory(keys->reader);
+}
+
+/* Whether the request may go on after what the machines have done by now. */
+static bool afford(struct kt_form_keys *keys)
+{
+    uint64_t cost = 0, before = keys->cost;
+    for (size_t i = 0; i < keys->n; i++)
+        cost += keys->parts[i].machine.cost + COST_OF_STATE * keys->parts[i].machine.n_states;
+    keys->cost = cost;
+    return kt_form_work(keys->reader, &keys->place, cost - before);
+}
 
 static bool start_part(struct kt_form_keys *keys, struct part *part, uint32_t op)
 {
     enum kt_status status =
         op && keys->reader->status == KT_OK ? kt_program_finish(&part->program, op) : KT_OK;
-    if (part->program.status == KT_E_RANGE)
-        return kt_form_fail(keys->reader, KT_E_RANGE, &keys->place,
-                            "an expression of keys has too many parts");
-    if (part->program.status != KT_OK)
-        return kt_form_no_memory(keys->reader);
+    if (!is_whole(keys, &part->program, "an expression of keys has"))
+        return false;
     if (!op || status != KT_OK) /* nothing fits */
         return keys->reader->status == KT_OK;
     part->is_open = true;
@@ -168,7 +183,7 @@ uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name)
     for (size_t i = 0; i < keys->n; i += i == ANY ? PATTERNS : 1) {
         uint32_t state = keys->parts[i].start;
         char text[7];
-        for (const char *c = name; *c && state; c++)
+        for (const char *c = name; *c && state && afford(keys); c++)
             state = step_text(&keys->parts[i], state, text, write_character(*c, text));
         bool fits = accepts(&keys->parts[i], state);
         if (keys->parts[i].machine.failed)
@@ -196,7 +211,7 @@ bool kt_form_keys_leave_out(struct kt_form_keys *keys, const char *name)
     text[n++] = '"';
     keys->names = kt_op_split(p, kt_op_text(p, text, n, 0, kt_op_return(p)), keys->names);
     free(text);
-    return p->status == KT_OK || kt_form_no_memory(keys->reader);
+    return is_whole(keys, p, "the names of members have");
 }
 
 /* ---- the product ---- */
@@ -329,15 +344,6 @@ static void note_plain(struct kt_form_keys *keys)
         op->plain = is_begun ? groups : 0;
         op->limit = first;
     }
-}
-
-static bool afford(struct kt_form_keys *keys)
-{
-    uint64_t cost = 0;
-    for (size_t i = 0; i < keys->n; i++)
-        cost += keys->parts[i].machine.cost;
-    return cost <= MOST_COST || kt_form_fail(keys->reader, KT_E_RANGE, &keys->place,
-                                             "the expressions together take more than %d steps", MOST_COST);
 }
 
 uint32_t kt_form_keys_write(struct kt_form_keys *keys, uint32_t (*value)(void *data, uint32_t bits),

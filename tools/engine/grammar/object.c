@@ -12,6 +12,8 @@
 
 /* Members of an object; more are no schema's of a person. */
 #define MOST_MEMBERS 1000
+/* Bytes of a name beside keys that may be any: each is a call of other_text, in threads of a small stack. */
+#define MOST_NAME 500
 
 struct member {
     const char *name;
@@ -124,13 +126,25 @@ struct keys {
     uint32_t rest, end; /* any further text and the closing quote; the quote alone */
 };
 
+/* Not a part of other_text, whose calls of itself would each have room for the ranges. */
+__attribute__((noinline)) static uint32_t write_switch(struct kt_program *p, const uint32_t targets[256])
+{
+    struct kt_range ranges[256];
+    size_t n = 0;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        if (n > 0 && ranges[n - 1].last + 1u == byte && ranges[n - 1].target == targets[byte])
+            ranges[n - 1].last = (uint8_t)byte;
+        else if (targets[byte])
+            ranges[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, targets[byte]};
+    }
+    return kt_op_switch(p, ranges, n, 0);
+}
+
 /* Of sorted keys with the same first `at` bytes: any other text from there on. An escape is read in its short
  * form only as long as the key could become a member's: else one could be written in another way. */
 static uint32_t other_text(const struct keys *k, char *const *keys, size_t n, size_t at, bool is_escape)
 {
-    struct kt_range ranges[256];
     uint32_t targets[256] = {0};
-    size_t n_ranges = 0;
     for (const char *c = "\"\\bfnrt"; is_escape && *c; c++)
         targets[(uint8_t)*c] = k->rest;
     for (unsigned byte = ' '; byte < 0x80 && !is_escape; byte++)
@@ -152,14 +166,7 @@ static uint32_t other_text(const struct keys *k, char *const *keys, size_t n, si
         targets[byte] =
             is_left ? 0 : other_text(k, keys + first, i - first, at + 1, byte == '\\' && !is_escape);
     }
-    for (unsigned byte = 0; byte < 256; byte++) {
-        if (n_ranges > 0 && ranges[n_ranges - 1].last + 1u == byte &&
-            ranges[n_ranges - 1].target == targets[byte])
-            ranges[n_ranges - 1].last = (uint8_t)byte;
-        else if (targets[byte])
-            ranges[n_ranges++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, targets[byte]};
-    }
-    return kt_op_switch(k->program, ranges, n_ranges, 0);
+    return write_switch(k->program, targets);
 }
 
 static int compare(const void *a, const void *b)
@@ -177,10 +184,19 @@ static uint32_t other_key(const struct object *o, uint32_t next)
         kt_form_no_memory(o->reader);
         return 0;
     }
-    for (size_t i = 0; i < o->n; i++)
+    for (size_t i = 0; i < o->n; i++) {
         keys[i] = o->members[i].key;
+        if (strlen(keys[i]) > MOST_NAME)
+            kt_form_fail(o->reader, KT_E_RANGE, o->place,
+                         "a member's name is longer than %d bytes; set additionalProperties to false",
+                         MOST_NAME);
+    }
     qsort(keys, o->n, sizeof(*keys), compare);
     k.n_utf8 = kt_ranges_utf8(k.program, k.utf8, k.rest);
+    if (o->reader->status != KT_OK) {
+        free(keys);
+        return 0;
+    }
     uint32_t text = o->n > 0 ? other_text(&k, keys, o->n, 1, false) : k.rest;
     free(keys);
     return kt_op_byte(k.program, '"', 0, text);

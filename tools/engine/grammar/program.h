@@ -15,7 +15,9 @@
 
 /** Frames on the stack, and operations of a program, at most: schemas come from strangers. */
 #define KT_GRAMMAR_DEPTH 64
+#ifndef KT_GRAMMAR_MOST_OPS
 #define KT_GRAMMAR_MOST_OPS (1u << 17)
+#endif
 
 enum kt_op_kind {
     KT_OP_FAIL,   /**< nothing fits; number 0 of each program */

@@ -154,6 +154,7 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
     uint32_t op = 0;
     if (!texts)
         kt_form_no_memory(reader);
+    (void)kt_form_work(reader, place, kt_form_size(values));
     if (get(schema, "pattern") || get(schema, "format"))
         kt_form_fail(reader, KT_E_UNSUPPORTED, place,
                      "enum together with pattern or format is not supported");

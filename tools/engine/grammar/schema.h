@@ -16,6 +16,10 @@
 /** How deep schemas may nest; how many are read, merged or compiled, together. */
 #define KT_FORM_DEPTH 100
 #define KT_FORM_MOST 20000
+/** What all of a request's schemas may cost, in steps of a machine (some 10 ns each). */
+#ifndef KT_FORM_MOST_WORK
+#define KT_FORM_MOST_WORK 10000000
+#endif
 
 /** Where a schema stands, for messages: from the innermost one outwards. */
 struct kt_place {
@@ -37,6 +41,7 @@ struct kt_form_reader {
     struct kt_rule *rules; /**< what references led to */
     size_t n_rules, rules_capacity;
     unsigned depth, n;
+    uint64_t work; /**< what it took so far, the same on any machine */
 };
 
 /** Bits of types. */
@@ -58,6 +63,10 @@ bool kt_form_no_memory(struct kt_form_reader *reader);
 /** One more schema is read, one level deeper; kt_form_leave ends that if it was true. */
 bool kt_form_enter(struct kt_form_reader *reader, const struct kt_place *place);
 void kt_form_leave(struct kt_form_reader *reader);
+/** So many steps more; false: they are too many, or something had failed. */
+bool kt_form_work(struct kt_form_reader *reader, const struct kt_place *place, uint64_t steps);
+/** What it costs to look at a value: its parts, and the length of its texts. */
+uint64_t kt_form_size(const json_t *value);
 
 /** Checks a schema and all that it leads to. */
 bool kt_form_check(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place);
