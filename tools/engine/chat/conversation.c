@@ -3,6 +3,7 @@
 
 #include "tools/engine/chat/conversation.h"
 #include "tools/engine/base/buffer.h"
+#include "tools/engine/base/dump.h"
 #include "tools/engine/base/fail.h"
 #include "tools/engine/base/rename.h"
 
@@ -100,8 +101,10 @@ static bool put_messages(FILE *file, const json_t *messages)
     bool done = fputs("{\"messages\": [", file) >= 0;
     const json_t *message;
     size_t i;
-    json_array_foreach (messages, i, message) {
-        done = done && fputs(i > 0 ? ",\n" : "\n", file) >= 0 && json_dumpf(message, file, 0) == 0;
+    json_array_foreach (messages, i, message) { /* json_dumpf would not look at whether keys were written */
+        char *text = done ? kt_json_dump(message, 0) : NULL;
+        done = text && fputs(i > 0 ? ",\n" : "\n", file) >= 0 && fputs(text, file) >= 0;
+        free(text);
     }
     return done && fputs("\n]}\n", file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
