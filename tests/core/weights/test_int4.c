@@ -367,9 +367,9 @@ START_TEST(groups_that_rawint4_refuses)
         const char *message;
     } wrong[] = {
         {4,
-         "rawint4: the gate projection has a scale for each 4 columns of 64; it must be a multiple of 8, or all"},
+         "rawint4 cannot take it: the gate projection has a scale for each 4 columns of 64; it must be a multiple"},
         {2,
-         "rawint4: the gate projection has a scale for each 2 columns of 64; it must be a multiple of 8, or all"},
+         "rawint4 cannot take it: the gate projection has a scale for each 2 columns of 64; it must be a multiple"},
     };
     struct model model = model_of(PACKED_WORDS);
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
