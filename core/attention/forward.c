@@ -65,14 +65,16 @@ static bool failed(struct work *work, const char *what)
 
 /* ---- pieces ---- */
 
-static void attend(struct work *work, const struct place *place, uint64_t chunk, uint64_t end_chunk,
-                   void *result)
+/* Of chunks [chunk, behind), which are several only where the level adds them up; the thread goes on with
+ * those up to end_chunk. */
+static void attend(struct work *work, const struct place *place, uint64_t chunk, uint64_t behind,
+                   uint64_t end_chunk, void *result)
 {
     const struct run *run = work->run;
     const struct kt_attention *attention = run->attention;
     const struct kt_attention_item *item = &run->batch->items[place->item];
     const struct kt_attention_shape *shape = &attention->layout.shape;
-    uint64_t begin = chunk * KT_ATTENTION_CHUNK, end = begin + KT_ATTENTION_CHUNK;
+    uint64_t begin = chunk * KT_ATTENTION_CHUNK, end = behind * KT_ATTENTION_CHUNK;
     uint64_t next = end_chunk * KT_ATTENTION_CHUNK, last = place->at.end_key;
     uint64_t head = (uint64_t)place->kv_head * shape->n_heads + place->at.head;
     struct kt_attend job = {
@@ -134,9 +136,10 @@ static void finish(struct work *work, const struct place *place, const void *res
 static void sum_span(struct work *work, const struct place *place, uint64_t begin, uint64_t end,
                      uint64_t end_chunk, void *result)
 {
-    attend(work, place, begin, end_chunk, result);
-    for (uint64_t chunk = begin + 1; chunk < end && !failed(work, "attend"); chunk++) {
-        attend(work, place, chunk, end_chunk, work->result[2]);
+    const uint64_t first = work->run->attention->layout.adds ? end : begin + 1;
+    attend(work, place, begin, first, end_chunk, result);
+    for (uint64_t chunk = first; chunk < end && !failed(work, "attend"); chunk++) {
+        attend(work, place, chunk, chunk + 1, end_chunk, work->result[2]);
         merge(work, place, result, work->result[2]);
     }
 }

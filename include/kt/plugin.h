@@ -28,6 +28,7 @@
  *                    kt_layout.deterministic
  *   1.6  2026-11-23  kt_level.attention and kt_level.rows, without which ops may be left out
  *   1.7  2026-11-23  tunables: struct kt_tunable, kt_ops.tunables, kt_layout.tuned, and the same of attention
+ *   1.8  2026-11-26  kt_attention_layout.adds, kt_attend.add, reserved before: attend() over several chunks
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -64,7 +65,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 7
+#define KT_PLUGIN_ABI_MINOR 8
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */

@@ -12,7 +12,9 @@
  *     o = sum_j exp(s_j - m) v_j
  *
  * and merge() adds partial results up. So a query has the same bits in a prompt and in a decode, alone and in
- * a batch, on one thread and on many, as long as attend() computes each query in one way.
+ * a batch, on one thread and on many, as long as attend() computes each query in one way. Adding a chunk's
+ * result right behind its products saves that it goes through memory; a level that can says so (since 1.8,
+ * struct kt_attention_layout.adds).
  */
 #ifndef KT_PLUGIN_ATTENTION_H
 #define KT_PLUGIN_ATTENTION_H
@@ -56,17 +58,23 @@ struct kt_attention_layout {
 
     /** Since 1.7, by the order of kt_attention_ops.tunables: as in struct kt_layout. */
     uint64_t tuned[KT_MAX_TUNABLES];
+
+    /** Since 1.8. Not 0: attend() takes keys of several chunks, and kt_attend.add. */
+    uint32_t adds;
+    uint32_t reserved;
 };
 
 /**
- * Queries of one head of keys against the keys [begin, end) of one chunk.
+ * Queries of one head of keys against the keys [begin, end) of one chunk; with kt_attention_layout.adds,
+ * which plugins before 1.8 have not, of any number of them.
  *
  * Query (t, h), token t of n_tokens and head h of n_heads, has key_size numbers of query_dtype at
  * queries + t * query_stride + h * key_size numbers; it stands at position + t and sees keys up to its own
  * position. end is at most position + n_tokens; keys behind a query's own position weigh 0, and a NaN among
  * their values may reach the query: it stays in the sequence. Its partial result goes to partial + (t *
  * n_heads + h) * partial_stride in a form that only the plugin reads; of a query that sees no key of the
- * chunk, it is one that merge() passes over.
+ * chunk, it is one that merge() passes over. Of several chunks it is the sum in their order, as merge() adds
+ * them up to the bit; with `add` of what stands there and these.
  *
  * Sums are float32. A level that rounds scaled queries and weights to bfloat16, and of a cache in Q8_0 also
  * keys and values, has an instruction with "bf" in its name (struct kt_attention_layout.instruction, or the
@@ -79,7 +87,7 @@ struct kt_attend {
     uint32_t query_dtype; /**< KT_DTYPE_F32, BF16 or F16 */
     uint32_t n_tokens;    /**< n_tokens * n_heads is at most max_queries */
     uint32_t n_heads;
-    uint32_t reserved;
+    uint32_t add; /**< not 0: the partial results are those of keys before begin. Since 1.8; 0 before. */
     uint64_t position;
     const struct kt_kv_place *keys, *values; /**< values: those of keys if latent */
     const uint32_t *pages;                   /**< the sequence's page table */

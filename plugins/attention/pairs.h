@@ -12,24 +12,33 @@
 #define GROUPS 2
 #define MOST (GROUPS * LINE) /* queries at a time */
 
+/* How results of 16 queries are added up: the first times own, the second times other. A lane of only_first
+ * or only_second is one result to the bit, as the other one saw no key. */
+struct join {
+    vf own, other;
+    __mmask16 only_first, only_second;
+};
+
 /* A thread's work on one job; the arrays stand in its scratch in this order. */
 struct pairs {
-    const struct kt_attend *job;
-    uint32_t n;       /* queries */
-    uint32_t steps;   /* of a key */
-    uint64_t start;   /* first token of the chunk */
-    float *logs;      /* [MOST], see struct strip */
-    float *sums;      /* [MOST][LINE] */
+    const struct kt_attend *job; /* of one chunk */
+    uint32_t n;                  /* queries */
+    uint32_t steps;              /* of a key */
+    uint64_t start;              /* first token of the chunk */
+    bool add;                    /* there are results of chunks before it */
+    float *logs;                 /* [MOST], see struct strip */
+    float *sums;                 /* [MOST][LINE] */
     float *scores[2]; /* [MOST][STEP] of the strip that is multiplied, and of the one that is weighed */
     uint8_t *weights; /* [MOST] rows of weights */
-    uint8_t *queries; /* [GROUPS][steps] tiles */
-    uint8_t *block;   /* four tiles of sums: outputs of fewer than 16 queries */
+    uint8_t *block;   /* four tiles of sums: outputs that go elsewhere from here */
+    uint8_t *queries; /* [n / MOST][GROUPS][steps] tiles */
     uint8_t *turned;  /* latents: [GROUPS][STEPS] tiles of turned weights */
     uint8_t *values;  /* latents: [STEPS][value_size / 16] tiles of turned keys */
     uint8_t *wide_keys, *wide_values; /* the chunk's, widened; NULL: as the cache has them */
-    float *query_scales;              /* [steps][MOST] of queries for keys in codes; NULL: keys are pairs */
-    float *floats; /* [MOST] rows of weights in float32 for values in codes; NULL: values are pairs */
+    float *query_scales; /* [n / MOST][steps][MOST] of queries for keys in codes; NULL: keys are pairs */
+    float *floats;       /* [MOST] rows of weights in float32 for values in codes; NULL: values are pairs */
     struct row rows[MOST];
+    struct join join[GROUPS]; /* with add */
     struct fetcher fetcher;
 };
 

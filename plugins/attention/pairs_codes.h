@@ -116,14 +116,15 @@ static NOINLINE void score_8(const struct tiles *p, const struct score_scales *s
 }
 
 /* The scores of 32 keys from token `token` on. */
-static void score_codes(const struct pairs *work, const struct tiles *p, uint64_t token)
+static void score_codes(const struct pairs *work, const struct tiles *p, const float *query_scales,
+                        uint64_t token)
 {
     const struct kt_kv_place *place = work->job->keys;
     const uint64_t next = work->steps * (2 * LINE);
     const struct score_scales scales = {
         .keys = find_page(place, work->job->pages, token) + place->scales + token % KT_KV_PAGE / LINE * next,
         .next = next,
-        .queries = work->query_scales,
+        .queries = query_scales,
     };
     for (uint32_t row = 0; row < p->rows; row += 8)
         (p->rows - row > 4 ? score_8 : score_4)(p, &scales, row);

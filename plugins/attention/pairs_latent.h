@@ -10,7 +10,7 @@
 #ifndef KT_PLUGINS_ATTENTION_PAIRS_LATENT_H
 #define KT_PLUGINS_ATTENTION_PAIRS_LATENT_H
 
-#include "plugins/attention/pairs.h"
+#include "plugins/attention/pairs_join.h"
 
 struct turned {
     float *max, *sum, *output;
@@ -31,6 +31,22 @@ static struct turned find_turned(const struct kt_attention_layout *layout, const
         .m = m,
         .lanes = (__mmask16)((1u << m) - 1),
     };
+}
+
+INLINE vf load_lanes(const struct turned *t, const float *from)
+{
+    return _mm512_maskz_loadu_ps(t->lanes, from);
+}
+
+INLINE struct tops load_tops(const struct turned *t)
+{
+    return (struct tops){load_lanes(t, t->max), load_lanes(t, t->sum)};
+}
+
+static void store_tops(const struct turned *t, struct tops tops)
+{
+    _mm512_mask_storeu_ps(t->max, t->lanes, tops.max);
+    _mm512_mask_storeu_ps(t->sum, t->lanes, tops.sum);
 }
 
 /* 16 lines of 16 numbers of 4 bytes, `stride` bytes apart, become columns: of `to`, 64 bytes apart. */
@@ -96,6 +112,28 @@ static void copy_lines(const struct turned *to, const uint8_t *from, uint32_t co
         _mm512_mask_storeu_ps(to->output + (uint64_t)(column + c) * to->m, to->lanes, vf_load(from + c * 64));
 }
 
+/* The same, added to what is there. */
+static void join_columns(const struct turned *to, const struct join *join, const uint8_t *from,
+                         uint32_t column)
+{
+    for (uint32_t c = 0; c < STEP; c++) {
+        float *at = to->output + (uint64_t)(column + c) * to->m;
+        const vf both = join_lines(join, load_lanes(to, at), vf_load(from + c * 64));
+        _mm512_mask_storeu_ps(at, to->lanes, both);
+    }
+}
+
+/* Columns column .. column + 31 of n results, from the block where they are to these. */
+static void put_columns(const struct pairs *work, const struct turned *to, uint32_t n, uint32_t column)
+{
+    const uint8_t *from = work->block;
+    for (uint32_t g = 0; g < n; g++, from += 2 * TILE)
+        if (work->add)
+            join_columns(&to[g], &work->join[g], from, column);
+        else
+            copy_lines(&to[g], from, column);
+}
+
 static void add_turned_keys(struct pairs *work, const struct some *some)
 {
     const struct kt_attention_layout *layout = work->job->layout;
@@ -120,49 +158,33 @@ static void add_turned_keys(struct pairs *work, const struct some *some)
     turn_weights(work, some);
     for (uint32_t g = 0; g < n; g++)
         to[g] = find_turned(layout, work->job->partial, some->first + g * LINE, work->n);
-    const bool whole = to[n - 1].m == LINE;
+    const bool whole = to[n - 1].m == LINE && !work->add;
     tiles.c_right = whole ? LINE * layout->partial_stride : 2 * TILE;
     for (uint32_t column = 0; column < columns; column += STEP) {
         tiles.a = work->values + ((uint64_t)first * columns + column) * 64;
         tiles.b = work->turned + first * TILE;
         tiles.c = whole ? (uint8_t *)(to[0].output + column * LINE) : work->block;
         multiply_tiles(&tiles, n);
-        for (uint32_t g = 0; !whole && g < n; g++)
-            copy_lines(&to[g], work->block + g * 2 * TILE, column);
+        if (!whole)
+            put_columns(work, to, n, column);
     }
 }
 
 /* ---- sums and outputs ---- */
 
-INLINE vf load_lanes(const struct turned *t, const float *from)
-{
-    return _mm512_maskz_loadu_ps(t->lanes, from);
-}
-
-/* Where one sum is 0, the other result to the bit. */
 static void merge_turned(const struct kt_attention_merge *job)
 {
     for (uint32_t q = 0; q < job->n_queries; q += LINE) {
         struct turned a = find_turned(job->layout, job->first, q, job->n_queries);
         struct turned b = find_turned(job->layout, job->second, q, job->n_queries);
-        vf max_a = load_lanes(&a, a.max), max_b = load_lanes(&b, b.max);
-        vf sum_a = load_lanes(&a, a.sum), sum_b = load_lanes(&b, b.sum);
-        vf max = vf_max(max_a, max_b), zero = vf_set(0.0f);
-        vf own = vf_exp(vf_sub(max_a, max)), other = vf_exp(vf_sub(max_b, max));
-        __mmask16 only_a = _mm512_cmp_ps_mask(sum_b, zero, _CMP_EQ_OQ);
-        __mmask16 only_b = (__mmask16)(_mm512_cmp_ps_mask(sum_a, zero, _CMP_EQ_OQ) & ~only_a);
-        vf sum = vf_add(vf_mul(sum_a, own), vf_mul(sum_b, other));
+        struct tops both;
+        const struct join join = join_tops(load_tops(&a), load_tops(&b), &both);
         for (uint32_t c = 0; c < job->layout->shape.value_size; c++) {
             float *at = a.output + (uint64_t)c * a.m;
-            vf x = load_lanes(&a, at), y = load_lanes(&b, b.output + (uint64_t)c * a.m);
-            vf both = vf_fma(y, other, vf_mul(x, own));
-            both = _mm512_mask_mov_ps(_mm512_mask_mov_ps(both, only_a, x), only_b, y);
-            _mm512_mask_storeu_ps(at, a.lanes, both);
+            const vf second = load_lanes(&b, b.output + (uint64_t)c * a.m);
+            _mm512_mask_storeu_ps(at, a.lanes, join_lines(&join, load_lanes(&a, at), second));
         }
-        sum = _mm512_mask_mov_ps(_mm512_mask_mov_ps(sum, only_a, sum_a), only_b, sum_b);
-        max = _mm512_mask_mov_ps(_mm512_mask_mov_ps(max, only_a, max_a), only_b, max_b);
-        _mm512_mask_storeu_ps(a.max, a.lanes, max);
-        _mm512_mask_storeu_ps(a.sum, a.lanes, sum);
+        store_tops(&a, both);
     }
 }
 

@@ -31,6 +31,7 @@
 #include "plugins/attention/attend_tmpl.h"
 #include "plugins/attention/pairs.h"
 #include "plugins/attention/pairs_codes.h"
+#include "plugins/attention/pairs_join.h"
 #include "plugins/attention/pairs_latent.h"
 #include "plugins/attention/pairs_widen.h"
 
@@ -47,23 +48,34 @@ static bool has_wide(const struct kt_attention_shape *shape, uint32_t dtype)
     return dtype == KT_DTYPE_Q8_0 && !has_codes(shape, dtype);
 }
 
+/* Bytes of a job's queries, and their scales. */
+static uint64_t queries_size(const struct kt_attention_shape *shape, uint32_t n)
+{
+    return (uint64_t)divide_up(n, MOST) * GROUPS * (shape->key_size / STEP) * TILE;
+}
+
+static uint64_t query_scales_size(const struct kt_attention_shape *shape, uint32_t n)
+{
+    return (uint64_t)divide_up(n, MOST) * (shape->key_size / STEP) * MOST * sizeof(float);
+}
+
 static struct pairs begin_pairs(const struct kt_attend *job)
 {
     const struct kt_attention_shape *shape = &job->layout->shape;
     struct pairs work = {
         .job = job,
         .n = job->n_tokens * job->n_heads,
+        .add = job->add,
         .steps = shape->key_size / STEP,
-        .start = job->begin / CHUNK * CHUNK,
         .logs = job->scratch,
     };
     work.sums = work.logs + MOST;
     work.scores[0] = work.sums + MOST * LINE;
     work.scores[1] = work.scores[0] + MOST * STEP;
     work.weights = (uint8_t *)(work.scores[1] + MOST * STEP);
-    work.queries = work.weights + MOST * WEIGHTS_ROW;
-    work.block = work.queries + (uint64_t)GROUPS * work.steps * TILE;
-    work.turned = work.block + 4 * TILE;
+    work.block = work.weights + MOST * WEIGHTS_ROW;
+    work.queries = work.block + 4 * TILE;
+    work.turned = work.queries + queries_size(shape, job->layout->max_queries);
     work.values = work.turned + GROUPS * STEPS * TILE;
     uint8_t *end =
         shape->latent ? work.values + (uint64_t)STEPS * (shape->value_size / LINE) * TILE : work.turned;
@@ -75,21 +87,22 @@ static struct pairs begin_pairs(const struct kt_attend *job)
         work.wide_values = end;
     if (has_codes(shape, shape->key.dtype)) {
         work.query_scales = (float *)(void *)end;
-        end += sizeof(float) * work.steps * MOST;
+        end += query_scales_size(shape, job->layout->max_queries);
     }
     if (has_codes(shape, shape->value.dtype))
         work.floats = (float *)(void *)end;
     return work;
 }
 
-static uint64_t pairs_size(const struct kt_attention_shape *shape)
+static uint64_t pairs_size(const struct kt_attention_layout *layout)
 {
+    const struct kt_attention_shape *shape = &layout->shape;
     uint64_t size = sizeof(float) * MOST * (1 + LINE + 2 * STEP) + MOST * WEIGHTS_ROW + 4 * TILE +
-                    (uint64_t)GROUPS * (shape->key_size / STEP) * TILE;
+                    queries_size(shape, layout->max_queries);
     size += shape->latent ? TILE * STEPS * (GROUPS + shape->value_size / LINE) : 0;
     size += has_wide(shape, shape->key.dtype) ? CHUNK * shape->key_size * 2 : 0;
     size += has_wide(shape, shape->value.dtype) && !shape->latent ? CHUNK * shape->value_size * 2 : 0;
-    size += has_codes(shape, shape->key.dtype) ? sizeof(float) * MOST * (shape->key_size / STEP) : 0;
+    size += has_codes(shape, shape->key.dtype) ? query_scales_size(shape, layout->max_queries) : 0;
     return size + (has_codes(shape, shape->value.dtype) ? sizeof(float) * MOST * FLOATS_ROW : 0);
 }
 
@@ -109,27 +122,42 @@ static void widen(const struct pairs *work)
                      columns, work->wide_values + (token - work->start) / 2 * line_bytes(work));
 }
 
-/* Queries as tiles; rows behind the last are 0. */
-static void load_queries(const struct pairs *work, const struct some *some)
+/* Where some queries are. */
+static uint8_t *find_queries(const struct pairs *work, uint32_t first)
+{
+    return work->queries + (uint64_t)first / LINE * work->steps * TILE;
+}
+
+static float *find_query_scales(const struct pairs *work, uint32_t first)
+{
+    return work->query_scales ? work->query_scales + (uint64_t)first * work->steps : NULL;
+}
+
+/* n queries as tiles; rows behind the last, up to whole fours, are 0. */
+static void load_queries(const struct pairs *work, uint32_t first, uint32_t n)
 {
     const struct kt_attend *job = work->job;
     const uint32_t size = work->steps * STEP, element = job->query_dtype == KT_DTYPE_F32 ? 4 : 2;
     const vf scale = vf_set(job->layout->shape.scale);
-    memset(work->queries, 0, some->n % LINE ? (uint64_t)GROUPS * work->steps * TILE : 0);
-    uint32_t token = some->first / job->n_heads, head = some->first % job->n_heads;
-    for (uint32_t r = 0; r < some->n; r++, head++) {
+    uint8_t *const tiles = find_queries(work, first);
+    float *scales = find_query_scales(work, first);
+    for (uint32_t r = n; r % 4 != 0; r++)
+        for (uint32_t s = 0; s < work->steps; s++)
+            memset(tiles + ((uint64_t)(r / LINE) * work->steps + s) * TILE + r % LINE * 64, 0, 64);
+    uint32_t token = first / job->n_heads, head = first % job->n_heads;
+    for (uint32_t r = 0; r < n; r++, head++) {
         if (head == job->n_heads) {
             head = 0;
             token++;
         }
         const uint8_t *from =
             (const uint8_t *)job->queries + token * job->query_stride + (uint64_t)head * size * element;
-        uint8_t *to = work->queries + ((uint64_t)r / LINE * work->steps * TILE) + r % LINE * 64;
+        uint8_t *to = tiles + ((uint64_t)r / LINE * work->steps * TILE) + r % LINE * 64;
         for (uint32_t s = 0; s < work->steps; s++, from += STEP * element, to += TILE) {
             vf low = vf_mul(load_query_part(from, job->query_dtype), scale);
             vf high = vf_mul(load_query_part(from + LINE * element, job->query_dtype), scale);
-            if (work->query_scales)
-                work->query_scales[s * MOST + r] = quantize_query(low, high, to);
+            if (scales)
+                scales[s * MOST + r] = quantize_query(low, high, to);
             else
                 _mm512_storeu_si512(to, (vi)_mm512_cvtne2ps_pbh(high, low));
         }
@@ -180,7 +208,7 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
 {
     const struct kt_attend *job = work->job;
     struct tiles tiles = {
-        .a = work->queries,
+        .a = find_queries(work, some->first),
         .a_stride = 64,
         .a_step = TILE,
         .a_next = work->steps * TILE,
@@ -209,7 +237,7 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
         tiles.b = find_keys(work, work->start + at);
         tiles.c = (uint8_t *)work->scores[i % 2];
         if (TILES_CODES && work->query_scales)
-            score_codes(work, &tiles, work->start + at);
+            score_codes(work, &tiles, find_query_scales(work, some->first), work->start + at);
         else
             score_tiles(&tiles);
         if (tiles.strip)
@@ -296,14 +324,18 @@ static void fetch_keys(struct pairs *work)
         f->strip[f->n++] = find_keys(work, token);
 }
 
-/* Rows of sums in `block` to results of as many queries. */
-static void copy_rows(const struct pairs *work, uint32_t first, uint32_t n, uint32_t column, uint64_t stride,
-                      uint32_t tiles)
+/* Rows of outputs in `block` become results of as many queries, or are added to these. */
+static void put_rows(const struct pairs *work, const struct some *some, uint64_t row, uint32_t column,
+                     uint32_t tiles)
 {
-    const struct kt_attention_layout *layout = work->job->layout;
-    for (uint32_t r = 0; r < n; r++)
-        memcpy(partial_output((char *)work->job->partial + (first + r) * layout->partial_stride) + column,
-               work->block + r * stride, tiles * 64);
+    const uint64_t next = work->job->layout->partial_stride;
+    char *to = (char *)work->job->partial + some->first * next;
+    if (work->add) {
+        join_rows(work, some, row, column, tiles);
+        return;
+    }
+    for (uint32_t r = 0; r < some->n; r++, to += next)
+        memcpy(partial_output(to) + column, work->block + r * row, tiles * 64);
 }
 
 static void add_pair_values(struct pairs *work, const struct some *some)
@@ -311,7 +343,7 @@ static void add_pair_values(struct pairs *work, const struct some *some)
     const struct kt_attend *job = work->job;
     const struct kt_attention_layout *layout = job->layout;
     const uint8_t *strips[STEPS];
-    const bool whole = some->n % TILES_ROWS == 0;
+    const bool whole = some->n % TILES_ROWS == 0 && !work->add;
     const uint32_t groups = some->n > LINE ? 2 : 1, across = work->floats ? 2 : MOST_ACROSS(groups);
     struct tiles tiles = {
         .a = work->weights + some->begin * 2,
@@ -345,28 +377,61 @@ static void add_pair_values(struct pairs *work, const struct some *some)
         else
             multiply_tiles(&tiles, n);
         if (!whole)
-            copy_rows(work, some->first, some->n, column * LINE, tiles.c_stride, n);
+            put_rows(work, some, tiles.c_stride, column * LINE, n);
     }
 }
 
 /* ---- all of them ---- */
 
-static void store_rows(const struct pairs *work, const struct some *some)
+/* Of 16 queries, or the last ones, n. */
+static struct tops load_row_tops(const struct row *row, uint32_t n)
+{
+    float max[LINE] = {0}, sum[LINE] = {0};
+    for (uint32_t r = 0; r < n; r++) {
+        max[r] = row[r].sum == 0 ? -INFINITY : row[r].base;
+        sum[r] = row[r].sum;
+    }
+    return (struct tops){vf_load(max), vf_load(sum)};
+}
+
+/* The same of partial results. */
+static struct tops load_partial_tops(const char *partial, uint64_t stride, uint32_t n)
+{
+    float max[LINE] = {0}, sum[LINE] = {0};
+    for (uint32_t r = 0; r < n; r++, partial += stride) {
+        max[r] = ((const struct partial *)(const void *)partial)->max;
+        sum[r] = ((const struct partial *)(const void *)partial)->sum;
+    }
+    return (struct tops){vf_load(max), vf_load(sum)};
+}
+
+static void store_partial_tops(struct tops tops, char *partial, uint64_t stride, uint32_t n)
+{
+    float max[LINE], sum[LINE];
+    vf_store(max, tops.max);
+    vf_store(sum, tops.sum);
+    for (uint32_t r = 0; r < n; r++, partial += stride)
+        *(struct partial *)(void *)partial = (struct partial){max[r], sum[r]};
+}
+
+/* Largest scores and sums of some queries; how their outputs are added up, if there are some already. */
+static void store_tops_of(struct pairs *work, const struct some *some)
 {
     const struct kt_attention_layout *layout = work->job->layout;
-    char *to = (char *)work->job->partial + some->first * layout->partial_stride;
-    struct turned turned = {.m = 0};
-    for (uint32_t r = 0; r < some->n; r++, to += layout->partial_stride) {
-        const struct row *row = &work->rows[r];
-        struct partial result = {row->sum == 0 ? -INFINITY : row->base, row->sum};
-        if (!layout->shape.latent) {
-            *(struct partial *)(void *)to = result;
-            continue;
-        }
-        if (r % LINE == 0)
-            turned = find_turned(layout, work->job->partial, some->first + r, work->n);
-        turned.max[r % LINE] = result.max;
-        turned.sum[r % LINE] = result.sum;
+    const uint64_t stride = layout->partial_stride;
+    for (uint32_t r = 0; r < some->n; r += LINE) {
+        const uint32_t n = some->n - r < LINE ? some->n - r : LINE;
+        char *partial = (char *)work->job->partial + (some->first + r) * stride;
+        const struct turned turned = find_turned(layout, work->job->partial, some->first + r, work->n);
+        struct tops tops = load_row_tops(&work->rows[r], n);
+        if (work->add)
+            work->join[r / LINE] =
+                join_tops(layout->shape.latent ? load_tops(&turned) : load_partial_tops(partial, stride, n),
+                          tops, &tops);
+        if (layout->shape.latent)
+            store_tops(&turned, tops);
+        else
+            store_partial_tops(tops, partial, stride, n);
     }
 }
 
@@ -385,32 +450,45 @@ static struct some find_some(const struct pairs *work, uint32_t first)
     return some;
 }
 
+/* All queries against one chunk. */
+static void attend_chunk(struct pairs *work)
+{
+    const bool latent = work->job->layout->shape.latent;
+    widen(work);
+    if (latent)
+        turn_keys(work);
+    for (uint32_t q = 0; q < work->n; q += MOST) {
+        struct some some = find_some(work, q);
+        work->fetcher = (struct fetcher){.n = 0};
+        if (q == 0)
+            fetch_values(work, &some);
+        weigh_pairs(work, &some);
+        store_tops_of(work, &some);
+        if (latent) {
+            add_turned_keys(work, &some);
+            continue;
+        }
+        if (q == 0)
+            fetch_keys(work);
+        add_pair_values(work, &some);
+    }
+}
+
 static void attend_pairs(void *instance, const struct kt_attend *job)
 {
     if (!job->layout->words[WORD_PAIRS]) {
         attend_floats(instance, job);
         return;
     }
+    struct kt_attend part = *job; /* of a chunk */
     struct pairs work = begin_pairs(job);
-    bool latent = job->layout->shape.latent;
-    widen(&work);
-    if (latent)
-        turn_keys(&work);
-    for (uint32_t q = 0; q < work.n; q += MOST) {
-        struct some some = find_some(&work, q);
-        load_queries(&work, &some);
-        work.fetcher = (struct fetcher){.n = 0};
-        if (q == 0)
-            fetch_values(&work, &some);
-        weigh_pairs(&work, &some);
-        store_rows(&work, &some);
-        if (latent) {
-            add_turned_keys(&work, &some);
-            continue;
-        }
-        if (q == 0)
-            fetch_keys(&work);
-        add_pair_values(&work, &some);
+    work.job = &part;
+    for (uint32_t q = 0; q < work.n; q += MOST)
+        load_queries(&work, q, work.n - q < MOST ? work.n - q : MOST);
+    for (; part.begin < job->end; part.begin = part.end, work.add = true) {
+        work.start = part.begin / CHUNK * CHUNK;
+        part.end = work.start + CHUNK < job->end ? work.start + CHUNK : job->end;
+        attend_chunk(&work);
     }
 }
 
@@ -458,8 +536,9 @@ static enum kt_status lay_out_pairs(void *instance, struct kt_attention_layout *
         return KT_OK;
     }
     layout->words[WORD_PAIRS] = 1;
+    layout->adds = 1;
     attention_tile(layout, queries, shape->latent ? MOST_LATENT_QUERIES : MOST_PAIR_QUERIES);
-    layout->scratch_size = pairs_size(shape);
+    layout->scratch_size = pairs_size(layout);
     return KT_OK;
 }
 

@@ -37,8 +37,13 @@ INLINE void fetch_across(struct fetcher *f, uint32_t times)
 {
     for (; times > 0 && f->at < f->n; times--) {
         const uint32_t end = f->n - f->at < f->across ? f->n : f->at + f->across;
-        for (uint32_t i = f->at; i < end; i++)
-            PREFETCH(f->strip[i] + (uint64_t)f->line * 64);
+        if (end - f->at == MOST_STRIPS) { /* without a loop: half of the cost where lines are in L2 already */
+            UNROLL_FOR (uint32_t i = 0; i < MOST_STRIPS; i++)
+                PREFETCH(f->strip[i] + (uint64_t)f->line * 64);
+        } else {
+            for (uint32_t i = f->at; i < end; i++)
+                PREFETCH(f->strip[i] + (uint64_t)f->line * 64);
+        }
         if (++f->line == f->lines) {
             f->line = 0;
             f->at = end;

@@ -43,6 +43,8 @@ FINISH_PARTIAL      attention-numbers    finish, .*it wrote to partial results, 
 FINISH_ZEROS        attention-isolation  of a query that saw no key
 MERGE_EMPTY         attention-isolation  after a merge with a result that saw no key
 TILE                attention-isolation  if it is the tile.s only query
+ADDS_CHUNKS         attention-isolation  in one attend of several chunks
+ADDS_NOTHING        attention-isolation  with struct kt_attend.add
 NAN_LEAKS           attention-isolation  without a NaN in another query of the tile
 NAN_HIDDEN          attention-isolation  it is hidden
 THREADS             attention-threads    other bits than one thread alone

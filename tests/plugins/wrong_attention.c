@@ -132,6 +132,10 @@ static enum kt_status layout(void *instance, struct kt_attention_layout *own, st
     own->max_queries = IS(LAYOUT_QUERIES) ? 0 : 12;
     own->partial_stride = sizeof(struct partial) + (shape->value_size * sizeof(float) + 63) / 64 * 64;
     own->scratch_size = KT_ATTENTION_CHUNK * sizeof(float);
+    if (IS(ADDS_CHUNKS) || IS(ADDS_NOTHING)) {
+        own->adds = 1;
+        own->scratch_size *= 3;
+    }
     if (IS(LAYOUT_STRIDE))
         own->partial_stride -= 4;
     if (IS(LAYOUT_COUNTS))
@@ -217,6 +221,42 @@ static void attend_one(const struct kt_attend *job, uint32_t q, struct partial *
     }
 }
 
+static void merge_one(const struct kt_attention_layout *own, struct partial *to, const struct partial *from)
+{
+    if (IS(MERGE_SECOND))
+        ((volatile struct partial *)(uintptr_t)from)->pad[0] = 0;
+    if (from->sum == 0) {
+        to->sum *= IS(MERGE_EMPTY) ? 1.000001f : 1;
+        return;
+    }
+    if (to->sum == 0) {
+        memcpy(to, from, own->partial_stride);
+        return;
+    }
+    float max = fmaxf(to->max, from->max), a = expf(to->max - max), b = expf(from->max - max);
+    if (IS(MERGE_MAX))
+        a = b = 1;
+    to->max = max;
+    to->sum = to->sum * a + from->sum * b;
+    for (uint32_t c = 0; c < own->shape.value_size; c++)
+        to->out[c] = to->out[c] * a + from->out[c] * b;
+}
+
+/* Of several chunks the sum, but nothing is added to what was there. */
+static void attend_chunks(const struct kt_attend *job, uint32_t q, struct partial *to)
+{
+    _Alignas(struct partial) char memory[sizeof(struct partial) + (MOST + 16) * sizeof(float)];
+    struct partial *next = (void *)memory;
+    struct kt_attend part = *job;
+    for (; part.begin < job->end; part.begin = part.end) {
+        uint64_t end = (part.begin / KT_ATTENTION_CHUNK + 1) * KT_ATTENTION_CHUNK;
+        part.end = end < job->end ? end : job->end;
+        attend_one(&part, q, part.begin == job->begin ? to : next);
+        if (part.begin > job->begin)
+            merge_one(job->layout, to, next);
+    }
+}
+
 static void attend(void *instance, const struct kt_attend *job)
 {
     struct partial *first = job->partial;
@@ -233,7 +273,9 @@ static void attend(void *instance, const struct kt_attend *job)
         return;
     for (uint64_t i = IS(SLOW) ? job->layout->tuned[0] : 1; i > 0; i--)
         for (uint32_t q = 0; q < job->n_tokens * job->n_heads; q++)
-            attend_one(job, q, (void *)((char *)job->partial + q * job->layout->partial_stride));
+            (IS(ADDS_NOTHING)
+                 ? attend_chunks
+                 : attend_one)(job, q, (void *)((char *)job->partial + q * job->layout->partial_stride));
     if (IS(ATTEND_TUNED) && job->layout->tuned[0] == 16)
         first->out[0] *= 2;
     if (IS(TILE) && job->n_tokens > 1)
@@ -247,29 +289,11 @@ static void attend(void *instance, const struct kt_attend *job)
 
 static void merge(void *instance, const struct kt_attention_merge *job)
 {
+    const uint64_t stride = job->layout->partial_stride;
     (void)instance;
-    for (uint32_t q = 0; q < job->n_queries; q++) {
-        struct partial *to = (void *)((char *)job->first + q * job->layout->partial_stride);
-        const struct partial *from =
-            (const void *)((const char *)job->second + q * job->layout->partial_stride);
-        if (IS(MERGE_SECOND))
-            ((volatile struct partial *)(uintptr_t)from)->pad[0] = 0;
-        if (from->sum == 0) {
-            to->sum *= IS(MERGE_EMPTY) ? 1.000001f : 1;
-            continue;
-        }
-        if (to->sum == 0) {
-            memcpy(to, from, job->layout->partial_stride);
-            continue;
-        }
-        float max = fmaxf(to->max, from->max), a = expf(to->max - max), b = expf(from->max - max);
-        if (IS(MERGE_MAX))
-            a = b = 1;
-        to->max = max;
-        to->sum = to->sum * a + from->sum * b;
-        for (uint32_t c = 0; c < job->layout->shape.value_size; c++)
-            to->out[c] = to->out[c] * a + from->out[c] * b;
-    }
+    for (uint32_t q = 0; q < job->n_queries; q++)
+        merge_one(job->layout, (void *)((char *)job->first + q * stride),
+                  (const void *)((const char *)job->second + q * stride));
 }
 
 static void finish(void *instance, const struct kt_attention_finish *job)

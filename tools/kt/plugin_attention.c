@@ -382,6 +382,32 @@ static void try_unseen(struct attention_case *item)
     attention_tile_free(&other);
 }
 
+/* Chunks that attend() adds up itself, all in one call or the later ones in a second one, have the bits of
+ * merge(). */
+static void try_adds(struct attention_case *item)
+{
+    const uint64_t position = 2 * KT_ATTENTION_CHUNK - 7;
+    const uint32_t n_heads = pick_heads(item, UINT32_MAX);
+    struct attention_tile tile, other;
+    attention_tile_create(item, position, pick_tokens(item, position, n_heads, 11), n_heads, &tile);
+    attention_tile_copy(item, &tile, &other);
+    const uint64_t begin = attention_first_key(item, &tile), last = position + tile.n_tokens;
+    const uint64_t ends[] = {last, (begin / KT_ATTENTION_CHUNK + 1) * KT_ATTENTION_CHUNK};
+    attention_run(item, &tile, begin, KT_ATTENTION_CHUNK);
+    for (size_t i = 0; i < 2 && !plugin_failed(item->run); i++) {
+        const uint64_t end = ends[i] < last ? ends[i] : last;
+        attention_attend(item, &other, begin, end, 0);
+        if (end < last)
+            attention_add(item, &other, end, last);
+        attention_finish(item, &other);
+        for (uint32_t q = 0; q < tile.n_tokens * n_heads && !plugin_failed(item->run); q++)
+            compare_bits(item, &tile, q, &other, q,
+                         i ? "with struct kt_attend.add" : "in one attend of several chunks");
+    }
+    attention_tile_free(&tile);
+    attention_tile_free(&other);
+}
+
 /* NaN in one query: its own outputs are NaN, the others stay. */
 static void try_nan(struct attention_case *item, struct attention_tile *tile)
 {
@@ -421,6 +447,8 @@ static void step_isolation(struct attention_case *item)
     }
     if (item->layout.shape.window < KT_ATTENTION_CHUNK - KT_KV_PAGE && !plugin_failed(item->run))
         try_unseen(item);
+    if (item->layout.adds && !plugin_failed(item->run))
+        try_adds(item);
 }
 
 void plugin_job_attention_isolation(void *data, struct plugin_child *child)

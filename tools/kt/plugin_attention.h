@@ -80,6 +80,8 @@ struct kt_attention_finish attention_finish_job(const struct attention_case *ite
  */
 void attention_attend(struct attention_case *item, struct attention_tile *tile, uint64_t begin, uint64_t end,
                       int which);
+/* With struct kt_attend.add, to the first partial results. */
+void attention_add(struct attention_case *item, struct attention_tile *tile, uint64_t begin, uint64_t end);
 void attention_merge(struct attention_case *item, struct attention_tile *tile);
 void attention_finish(struct attention_case *item, struct attention_tile *tile);
 /* All keys from `begin` on, at most `step` of them in an attend, and the outputs. */

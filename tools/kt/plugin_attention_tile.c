@@ -197,20 +197,33 @@ struct kt_attention_finish attention_finish_job(const struct attention_case *ite
     };
 }
 
+/* Nothing in memory that it writes may be relied on: read as numbers it is NaN. */
+static void attend(struct attention_case *item, struct attention_tile *tile, const struct kt_attend *job)
+{
+    memset(tile->scratch.data, 0xff, tile->scratch.size);
+    attention_enter(item, tile, "attend");
+    item->ops->attend(item->run->instance, job);
+    check_memory(item, tile);
+    job->error->message[sizeof(job->error->message) - 1] = '\0';
+    if (job->error->message[0])
+        plugin_fail(item->run, "it failed: %s", job->error->message);
+}
+
 void attention_attend(struct attention_case *item, struct attention_tile *tile, uint64_t begin, uint64_t end,
                       int which)
 {
     struct kt_error error = {.message = ""};
     const struct kt_attend job = attention_attend_job(item, tile, begin, end, which, &error);
-    /* Nothing in them may be relied on: read as numbers they are NaN. */
     memset(tile->partial[which].data, 0xff, tile->partial[which].size);
-    memset(tile->scratch.data, 0xff, tile->scratch.size);
-    attention_enter(item, tile, "attend");
-    item->ops->attend(item->run->instance, &job);
-    check_memory(item, tile);
-    error.message[sizeof(error.message) - 1] = '\0';
-    if (error.message[0])
-        plugin_fail(item->run, "it failed: %s", error.message);
+    attend(item, tile, &job);
+}
+
+void attention_add(struct attention_case *item, struct attention_tile *tile, uint64_t begin, uint64_t end)
+{
+    struct kt_error error = {.message = ""};
+    struct kt_attend job = attention_attend_job(item, tile, begin, end, 0, &error);
+    job.add = 1;
+    attend(item, tile, &job);
 }
 
 void attention_merge(struct attention_case *item, struct attention_tile *tile)
