@@ -21,7 +21,7 @@
         .name = "attention", .type = KT_CLI_TEXT, .offset = offsetof(struct args, attention),              \
         .argument = "LIST",                                                                                \
         .help = "attention instead of experts: qwen3-30b-a3b, gpt-oss, qwen3-next, deepseek-v3, kimi-k2, " \
-                "or heads such as 32/4x128"                                                                \
+                "qwen3-next-delta, or heads such as 32/4x128 or delta:32/16x128"                           \
     }
 
 /* ---- bench_random.c: numbers that are the same on every machine ---- */

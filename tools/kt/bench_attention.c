@@ -3,7 +3,7 @@
  * bench_attention.c - kt bench --attention: attention over caches that come from memory, as a fraction of
  * what reading them and the level's multiply instruction allow.
  */
-#include "tools/kt/bench_cache.h"
+#include "tools/kt/bench_delta.h"
 #include "tools/kt/table.h"
 
 #include <inttypes.h>
@@ -64,23 +64,35 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What a row is of. */
+struct subject {
+    const struct bench_heads *shape;
+    const char *cache, *backend, *level, *instruction;
+    uint32_t context, n_sequences, n_tokens, n_layers;
+    uint64_t cache_bytes;
+    double bytes, operations; /* of a call */
+    void *work;
+    enum kt_status (*call)(void *work, uint64_t layer, double *time, struct kt_error *error);
+};
+
 /* The run with the smallest median of all counts. */
-static enum kt_status time_layers(const struct bench_cache *work, const struct bench_schedule *schedule,
-                                  struct bench_result *result, struct kt_error *error)
+static enum kt_status time_layers(const struct kt_cli *cli, const struct subject *subject,
+                                  const struct bench_schedule *schedule, struct bench_result *result,
+                                  struct kt_error *error)
 {
-    uint64_t calls = schedule->repeats, warm = work->n_layers > 3 ? work->n_layers : 3, next = 0;
+    uint64_t calls = schedule->repeats, warm = subject->n_layers > 3 ? subject->n_layers : 3, next = 0;
     enum kt_status status = KT_OK;
     double sum = 0, time;
     for (; next < warm && status == KT_OK && (next < 3 || sum < 2e9); next++, sum += time)
-        status = bench_cache_run(work, next, &time, error);
+        status = subject->call(subject->work, next, &time, error);
     if (calls == 0 && status == KT_OK)
         calls = (uint64_t)(schedule->min_time * 1e9 / (sum / (double)next));
     calls = calls < 5 ? 5 : calls > 1000000 ? 1000000 : calls;
-    double *times = kt_cli_alloc(work->cli, calls, sizeof *times);
+    double *times = kt_cli_alloc(cli, calls, sizeof *times);
     *result = (struct bench_result){0};
     for (uint64_t run = 0; run < schedule->runs && status == KT_OK; run++) {
         for (uint64_t i = 0; i < calls && status == KT_OK; i++)
-            status = bench_cache_run(work, next++, &times[i], error);
+            status = subject->call(subject->work, next++, &times[i], error);
         qsort(times, calls, sizeof *times, compare);
         if (run == 0 || times[calls / 2] < result->median)
             result->median = times[calls / 2];
@@ -92,38 +104,33 @@ static enum kt_status time_layers(const struct bench_cache *work, const struct b
     return status;
 }
 
-static void add_row(struct kt_table *table, const struct bench_cache *work, uint32_t n_threads,
-                    const struct kt_attention_info *info, const struct bench_roofline *limits,
-                    const struct bench_result *result)
+static void add_row(struct kt_table *table, const struct subject *subject, uint32_t n_threads,
+                    const struct bench_roofline *limits, const struct bench_result *result)
 {
-    const struct bench_heads *shape = work->shape;
-    double tokens = (double)work->n_sequences * work->n_tokens;
-    /* Pairs of a query and a key that it sees. */
-    double pairs = tokens * shape->n_heads * (work->n_context + (work->n_tokens + 1) / 2.0);
-    double operations = 2 * pairs * (shape->key_size + shape->value_size),
-           bytes = (double)bench_cache_bytes(work);
+    double tokens = (double)subject->n_sequences * subject->n_tokens;
     kt_table_row(table);
-    kt_table_text(table, "backend", info->backend);
-    kt_table_text(table, "level", info->level);
-    kt_table_text(table, "shape", shape->name);
-    kt_table_text(table, "cache", work->form->name);
-    kt_table_uint(table, "context", work->n_context);
-    kt_table_uint(table, "sequences", work->n_sequences);
-    kt_table_uint(table, "n_tokens", work->n_tokens);
+    kt_table_text(table, "backend", subject->backend);
+    kt_table_text(table, "level", subject->level);
+    kt_table_text(table, "shape", subject->shape->name);
+    kt_table_text(table, "cache", subject->cache);
+    if (!subject->shape->delta)
+        kt_table_uint(table, "context", subject->context);
+    kt_table_uint(table, "sequences", subject->n_sequences);
+    kt_table_uint(table, "n_tokens", subject->n_tokens);
     kt_table_uint(table, "n_threads", n_threads);
-    kt_table_uint(table, "layers", work->n_layers);
+    kt_table_uint(table, "layers", subject->n_layers);
     kt_table_real(table, "ms_median", result->median / 1e6);
     kt_table_real(table, "ms_min", result->best / 1e6);
     kt_table_uint(table, "repeats", result->repeats);
     kt_table_real(table, "tokens_per_s", tokens / (result->median / 1e9));
-    kt_table_uint(table, "cache_bytes", bench_cache_bytes(work));
-    kt_table_real(table, "cache_gbps", bytes / result->median);
+    kt_table_uint(table, "cache_bytes", subject->cache_bytes);
+    kt_table_real(table, "cache_gbps", subject->bytes / result->median);
     kt_table_real(table, "read_gbps", limits->read.rate);
-    kt_table_real(table, "tops", operations / result->median / 1e3);
+    kt_table_real(table, "tops", subject->operations / result->median / 1e3);
     if (limits->peak.rate > 0)
         kt_table_real(table, "peak_tops", limits->peak.rate / 1e3);
     kt_table_real(table, "roofline_fraction",
-                  bench_roofline_time(limits, bytes, operations) / result->median);
+                  bench_roofline_time(limits, subject->bytes, subject->operations) / result->median);
 }
 
 /* ---- all rows ---- */
@@ -133,73 +140,10 @@ struct run {
     const struct bench_attention *what;
     struct kt_context *context;
     struct kt_context_info info;
-    struct kt_table *rows;
+    struct kt_table *rows, *limit_rows;
     struct bench_roofline limits;
-    bool has_limits;
+    char instruction[64]; /* of the limits; "": there are none yet */
 };
-
-static enum kt_status measure_limits(struct run *run, const struct kt_attention_info *info,
-                                     struct kt_error *error)
-{
-    const struct bench_set set = {.level = info->level,
-                                  .instruction = info->instruction,
-                                  .backend = info->backend,
-                                  .packed_size = bench_cycle_size(),
-                                  .n_copies = 1};
-    enum kt_status status = KT_OK;
-    if (!run->has_limits)
-        status =
-            bench_roofline_create(run->cli, run->info.cpu, &set, &run->what->schedule, &run->limits, error);
-    run->has_limits = true;
-    return status == KT_OK ? bench_roofline_measure(run->context, &run->limits, error) : status;
-}
-
-static int run_row(struct run *run, struct bench_cache *work)
-{
-    struct bench_result result;
-    struct kt_attention_info info;
-    struct kt_error error;
-    char title[160];
-    work->cli = run->cli;
-    work->context = run->context;
-    work->n_layers = bench_cache_layers(work, run->what->cycle_size);
-    (void)snprintf(title, sizeof title, "timing %s, %s, context %" PRIu32, work->shape->name,
-                   work->form->name, work->n_context);
-    kt_progress_show(run->cli, title);
-    enum kt_status status = bench_cache_create(work, run->what->backend, &error);
-    if (status == KT_OK) {
-        kt_attention_info(work->layers[0], &info);
-        status = measure_limits(run, &info, &error);
-    }
-    if (status == KT_OK)
-        status = time_layers(work, &run->what->schedule, &result, &error);
-    if (status == KT_OK)
-        status = measure_limits(run, &info, &error);
-    kt_progress_clear();
-    if (status == KT_OK)
-        add_row(run->rows, work, run->info.n_threads, &info, &run->limits, &result);
-    bench_cache_destroy(work);
-    if (status == KT_E_NOT_FOUND || status == KT_E_UNSUPPORTED)
-        return kt_cli_usage(run->cli, "%s", error.message);
-    return status == KT_OK ? kt_table_flush(run->rows) : kt_cli_fail(run->cli, &error);
-}
-
-static int run_shape(struct run *run, const struct bench_heads *shape, const struct bench_form *form)
-{
-    const struct bench_attention *what = run->what;
-    int code = KT_EXIT_OK;
-    for (size_t c = 0; c < what->n_contexts && code == KT_EXIT_OK; c++)
-        for (size_t s = 0; s < what->n_sequences && code == KT_EXIT_OK; s++)
-            for (size_t t = 0; t < what->n_tokens && code == KT_EXIT_OK; t++) {
-                struct bench_cache work = {.shape = shape,
-                                           .form = form,
-                                           .n_context = (uint32_t)what->contexts[c],
-                                           .n_sequences = (uint32_t)what->sequences[s],
-                                           .n_tokens = (uint32_t)what->tokens[t]};
-                code = run_row(run, &work);
-            }
-    return code;
-}
 
 static void add_limit(struct kt_table *table, const char *name, const struct bench_limit *limit, double scale,
                       const char *unit)
@@ -211,28 +155,169 @@ static void add_limit(struct kt_table *table, const char *name, const struct ben
     kt_table_text(table, "way", limit->way);
 }
 
+static void end_limits(struct run *run)
+{
+    if (!*run->instruction)
+        return;
+    add_limit(run->limit_rows, "read", &run->limits.read, 1, "GB/s");
+    if (run->limits.peak.rate > 0)
+        add_limit(run->limit_rows, "multiply", &run->limits.peak, 1e3, "TOPS");
+    bench_buffer_destroy(&run->limits.buffer);
+    *run->instruction = '\0';
+}
+
+/* Those of the subject's instruction: better ones than before, or the first. */
+static enum kt_status measure_limits(struct run *run, const struct subject *subject, struct kt_error *error)
+{
+    const struct bench_set set = {.level = subject->level,
+                                  .instruction = subject->instruction,
+                                  .backend = subject->backend,
+                                  .packed_size = bench_cycle_size(),
+                                  .n_copies = 1};
+    char name[sizeof run->instruction];
+    enum kt_status status = KT_OK;
+    (void)snprintf(name, sizeof name, "%s %s", subject->level, subject->instruction);
+    if (strcmp(name, run->instruction) != 0) {
+        end_limits(run);
+        status =
+            bench_roofline_create(run->cli, run->info.cpu, &set, &run->what->schedule, &run->limits, error);
+        memcpy(run->instruction, name, sizeof name);
+    }
+    return status == KT_OK ? bench_roofline_measure(run->context, &run->limits, error) : status;
+}
+
+static int run_subject(struct run *run, const struct subject *subject, enum kt_status status,
+                       struct kt_error *error)
+{
+    struct bench_result result;
+    if (status == KT_OK)
+        status = measure_limits(run, subject, error);
+    if (status == KT_OK)
+        status = time_layers(run->cli, subject, &run->what->schedule, &result, error);
+    if (status == KT_OK)
+        status = measure_limits(run, subject, error);
+    kt_progress_clear();
+    if (status == KT_E_NOT_FOUND || status == KT_E_UNSUPPORTED)
+        return kt_cli_usage(run->cli, "%s", error->message);
+    if (status != KT_OK)
+        return kt_cli_fail(run->cli, error);
+    add_row(run->rows, subject, run->info.n_threads, &run->limits, &result);
+    return kt_table_flush(run->rows);
+}
+
+static void show_progress(const struct run *run, const struct subject *subject)
+{
+    char title[160];
+    (void)snprintf(title, sizeof title, "timing %.64s, %.8s, context %" PRIu32, subject->shape->name,
+                   subject->cache, subject->context);
+    kt_progress_show(run->cli, title);
+}
+
+static int run_cache(struct run *run, struct subject *subject, const struct bench_form *form)
+{
+    struct kt_attention_info info = {.backend = ""};
+    struct kt_error error;
+    struct bench_cache work = {.cli = run->cli,
+                               .context = run->context,
+                               .shape = subject->shape,
+                               .form = form,
+                               .n_context = subject->context,
+                               .n_sequences = subject->n_sequences,
+                               .n_tokens = subject->n_tokens};
+    work.n_layers = subject->n_layers = bench_cache_layers(&work, run->what->cycle_size);
+    subject->cache = form->name;
+    show_progress(run, subject);
+    enum kt_status status = bench_cache_create(&work, run->what->backend, &error);
+    if (status == KT_OK)
+        kt_attention_info(work.layers[0], &info);
+    /* Pairs of a query and a key that it sees. */
+    double pairs = (double)work.n_sequences * work.n_tokens * work.shape->n_heads *
+                   (work.n_context + (work.n_tokens + 1) / 2.0);
+    subject->backend = info.backend;
+    subject->level = info.level;
+    subject->instruction = info.instruction;
+    subject->cache_bytes = bench_cache_bytes(&work);
+    subject->bytes = (double)subject->cache_bytes;
+    subject->operations = 2 * pairs * (work.shape->key_size + work.shape->value_size);
+    subject->work = &work;
+    subject->call = bench_cache_run;
+    int code = run_subject(run, subject, status, &error);
+    bench_cache_destroy(&work);
+    return code;
+}
+
+/* Which multiplies float32 on every level. */
+static const char *float_instruction(const char *level)
+{
+    return strcmp(level, "scalar") == 0                                      ? "scalar"
+           : strncmp(level, "neon", 4) == 0 || strncmp(level, "arm", 3) == 0 ? "fmla"
+                                                                             : "vfmadd";
+}
+
+static int run_delta(struct run *run, struct subject *subject)
+{
+    struct kt_rows_info info = {.backend = ""};
+    struct kt_error error;
+    struct bench_delta work = {.cli = run->cli,
+                               .context = run->context,
+                               .shape = subject->shape,
+                               .n_sequences = subject->n_sequences,
+                               .n_tokens = subject->n_tokens};
+    work.n_layers = subject->n_layers = bench_delta_layers(&work, run->what->cycle_size);
+    subject->cache = "f32";
+    show_progress(run, subject);
+    enum kt_status status = bench_delta_create(&work, run->what->backend, &error);
+    if (status == KT_OK) {
+        kt_rows_info(work.rows, &info);
+        subject->instruction = float_instruction(info.level);
+    }
+    subject->backend = info.backend;
+    subject->level = info.level;
+    subject->cache_bytes = bench_delta_bytes(&work);
+    subject->bytes = 2 * (double)subject->cache_bytes; /* read and written */
+    subject->operations = bench_delta_operations(&work);
+    subject->work = &work;
+    subject->call = bench_delta_run;
+    int code = run_subject(run, subject, status, &error);
+    bench_delta_destroy(&work);
+    return code;
+}
+
+/* A state does not grow with the context, and has one form. */
+static int run_shape(struct run *run, const struct bench_heads *shape, const struct bench_form *form)
+{
+    const struct bench_attention *what = run->what;
+    const size_t n_contexts = shape->delta ? 1 : what->n_contexts;
+    int code = KT_EXIT_OK;
+    for (size_t c = 0; c < n_contexts && code == KT_EXIT_OK; c++)
+        for (size_t s = 0; s < what->n_sequences && code == KT_EXIT_OK; s++)
+            for (size_t t = 0; t < what->n_tokens && code == KT_EXIT_OK; t++) {
+                struct subject subject = {.shape = shape,
+                                          .context = (uint32_t)what->contexts[c],
+                                          .n_sequences = (uint32_t)what->sequences[s],
+                                          .n_tokens = (uint32_t)what->tokens[t]};
+                code = shape->delta ? run_delta(run, &subject) : run_cache(run, &subject, form);
+            }
+    return code;
+}
+
 static int run_all(struct run *run, const struct bench_heads *shapes, size_t n_shapes,
                    const struct bench_form **caches, size_t n_caches)
 {
     struct kt_output *output = kt_output_create(run->cli, "kt.bench.attention", 1);
     kt_output_fact_uint(output, "threads", "threads", run->info.n_threads);
     run->rows = kt_output_table(output, "rows", columns, COUNT(columns));
-    struct kt_table *limits = kt_output_table(output, "limits", limit_columns, COUNT(limit_columns));
-    kt_table_title(limits, "What the machine could do, measured beside the rows:");
+    run->limit_rows = kt_output_table(output, "limits", limit_columns, COUNT(limit_columns));
+    kt_table_title(run->limit_rows, "What the machine could do, measured beside the rows:");
     int code = KT_EXIT_OK;
     for (size_t s = 0; s < n_shapes && code == KT_EXIT_OK; s++)
-        for (size_t f = 0; f < n_caches && code == KT_EXIT_OK; f++)
+        for (size_t f = 0; f < (shapes[s].delta ? 1 : n_caches) && code == KT_EXIT_OK; f++)
             code = run_shape(run, &shapes[s], caches[f]);
-    if (code == KT_EXIT_OK) {
-        add_limit(limits, "read", &run->limits.read, 1, "GB/s");
-        if (run->limits.peak.rate > 0)
-            add_limit(limits, "multiply", &run->limits.peak, 1e3, "TOPS");
+    end_limits(run);
+    if (code == KT_EXIT_OK)
         code = kt_output_finish(output, code);
-    } else {
+    else
         kt_output_free(output);
-    }
-    if (run->has_limits)
-        bench_buffer_destroy(&run->limits.buffer);
     return code;
 }
 

@@ -13,9 +13,9 @@
 #define MOST_LAYERS 1024
 
 static const struct bench_heads known[] = {
-    {"qwen3-30b-a3b", 32, 4, 128, 128, false}, {"gpt-oss", 64, 8, 64, 64, false},
-    {"qwen3-next", 16, 2, 256, 256, false},    {"deepseek-v3", 128, 1, 576, 512, true},
-    {"kimi-k2", 64, 1, 576, 512, true},
+    {"qwen3-30b-a3b", 32, 4, 128, 128, false, false}, {"gpt-oss", 64, 8, 64, 64, false, false},
+    {"qwen3-next", 16, 2, 256, 256, false, false},    {"deepseek-v3", 128, 1, 576, 512, true, false},
+    {"kimi-k2", 64, 1, 576, 512, true, false},        {"qwen3-next-delta", 32, 16, 128, 128, false, true},
 };
 
 static const struct bench_form forms[] = {{"bf16", KT_DTYPE_BF16},
@@ -24,9 +24,21 @@ static const struct bench_form forms[] = {{"bf16", KT_DTYPE_BF16},
 
 /* ---- the command line ---- */
 
+/* Sizes of states are what <kt/rows.h> takes. */
+static bool is_shape(const struct bench_heads *shape)
+{
+    if (shape->n_heads == 0 || shape->kv_heads == 0 || shape->n_heads % shape->kv_heads != 0 ||
+        shape->key_size == 0 || shape->value_size == 0)
+        return false;
+    if (shape->delta)
+        return !shape->latent && shape->key_size % 16 == 0 && shape->value_size % 16 == 0;
+    return !shape->latent || shape->value_size <= shape->key_size;
+}
+
 int bench_heads_choose(const struct kt_cli *cli, const char *text, struct bench_heads *shape)
 {
-    const char *names[COUNT(known)];
+    static const char delta[] = "delta:";
+    const char *names[COUNT(known)], *sizes = text;
     int end = 0, fields;
     char mark[2] = "";
     for (size_t i = 0; i < COUNT(known); i++) {
@@ -36,22 +48,22 @@ int bench_heads_choose(const struct kt_cli *cli, const char *text, struct bench_
             return KT_EXIT_OK;
         }
     }
-    *shape = (struct bench_heads){.n_heads = 0};
-    fields = sscanf(text, "%5" SCNu32 "/%5" SCNu32 "x%5" SCNu32 "%n%1[x:]%5" SCNu32 "%n", &shape->n_heads,
+    *shape = (struct bench_heads){.delta = strncmp(text, delta, sizeof delta - 1) == 0};
+    sizes += shape->delta ? sizeof delta - 1 : 0;
+    fields = sscanf(sizes, "%5" SCNu32 "/%5" SCNu32 "x%5" SCNu32 "%n%1[x:]%5" SCNu32 "%n", &shape->n_heads,
                     &shape->kv_heads, &shape->key_size, &end, mark, &shape->value_size, &end);
     if (fields == 3)
         shape->value_size = shape->key_size;
     shape->latent = *mark == ':';
     (void)snprintf(shape->name, sizeof shape->name, "%s", text);
-    if ((fields == 3 || fields == 5) && text[end] == 0 && shape->n_heads > 0 && shape->kv_heads > 0 &&
-        shape->n_heads % shape->kv_heads == 0 && shape->key_size > 0 && shape->value_size > 0 &&
-        (!shape->latent || shape->value_size <= shape->key_size))
+    if ((fields == 3 || fields == 5) && sizes[end] == 0 && is_shape(shape))
         return KT_EXIT_OK;
     const char *near = kt_cli_nearest(text, names, COUNT(known));
     return kt_cli_usage(cli,
                         "--attention %s is no shape%s%s%s; shapes are qwen3-30b-a3b, gpt-oss, qwen3-next, "
-                        "deepseek-v3, kimi-k2, HEADS/KVxSIZE such as 32/4x128, HEADS/KVxKEYxVALUE, and "
-                        "HEADS/KVxKEY:VALUE where values are the first numbers of keys",
+                        "deepseek-v3, kimi-k2, qwen3-next-delta, HEADS/KVxSIZE such as 32/4x128, "
+                        "HEADS/KVxKEYxVALUE, HEADS/KVxKEY:VALUE where values are the first numbers of keys, "
+                        "and delta:VALUES/KEYSxSIZE or xKEYxVALUE, heads of Gated DeltaNet, multiples of 16",
                         text, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -197,18 +209,22 @@ enum kt_status bench_cache_create(struct bench_cache *work, const char *backend,
 }
 
 /* So many that each comes from memory. */
-uint32_t bench_cache_layers(const struct bench_cache *work, uint64_t cycle_size)
+uint32_t bench_cache_copies(uint64_t bytes, uint64_t cycle_size)
 {
-    uint64_t size = bench_cache_bytes(work), available = kt_memory_available() / 3;
-    uint64_t goal = cycle_size ? cycle_size : bench_cycle_size();
+    uint64_t available = kt_memory_available() / 3, goal = cycle_size ? cycle_size : bench_cycle_size();
     goal = available && available < goal ? available : goal;
-    uint64_t n = size ? goal / size + 1 : 1;
+    uint64_t n = bytes ? goal / bytes + 1 : 1;
     return (uint32_t)(n > MOST_LAYERS ? MOST_LAYERS : n);
 }
 
-enum kt_status bench_cache_run(const struct bench_cache *work, uint64_t i, double *time,
-                               struct kt_error *error)
+uint32_t bench_cache_layers(const struct bench_cache *work, uint64_t cycle_size)
 {
+    return bench_cache_copies(bench_cache_bytes(work), cycle_size);
+}
+
+enum kt_status bench_cache_run(void *data, uint64_t i, double *time, struct kt_error *error)
+{
+    const struct bench_cache *work = data;
     struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
     batch.items = work->items;
     batch.n_items = work->n_sequences;

@@ -5,11 +5,12 @@
 
 #include "tools/kt/bench.h"
 
-/* Heads of queries and keys, sizes; latent: values are the keys' first numbers. */
+/* Heads of queries and keys, sizes; latent: values are the keys' first numbers; delta: heads of values and of
+ * keys of Gated DeltaNet. */
 struct bench_heads {
     char name[64];
     uint32_t n_heads, kv_heads, key_size, value_size;
-    bool latent;
+    bool latent, delta;
 };
 
 /* How a cache keeps numbers. */
@@ -38,6 +39,7 @@ int bench_form_choose(const struct kt_cli *cli, const char *text, const struct b
 /* Bytes of a layer, and how many layers each come from memory in turns; cycle_size 0: as large as this
  * machine's caches ask. */
 uint64_t bench_cache_bytes(const struct bench_cache *work);
+uint32_t bench_cache_copies(uint64_t bytes, uint64_t cycle_size);
 uint32_t bench_cache_layers(const struct bench_cache *work, uint64_t cycle_size);
 
 /* Makes what the fields up to n_layers describe, by a plugin or the first that can. To be destroyed after a
@@ -46,7 +48,6 @@ enum kt_status bench_cache_create(struct bench_cache *work, const char *backend,
 void bench_cache_destroy(struct bench_cache *work);
 
 /* Runs layer i of a round; *time in nanoseconds. */
-enum kt_status bench_cache_run(const struct bench_cache *work, uint64_t i, double *time,
-                               struct kt_error *error);
+enum kt_status bench_cache_run(void *work, uint64_t i, double *time, struct kt_error *error);
 
 #endif

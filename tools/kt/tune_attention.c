@@ -81,6 +81,8 @@ static int tune_shape(struct tuning *tuning, const char *name, const char *const
     const struct bench_form *form;
     struct bench_heads heads;
     int code = bench_heads_choose(cli, name, &heads);
+    if (code == KT_EXIT_OK && heads.delta)
+        code = kt_cli_usage(cli, "--attention %s: Gated DeltaNet has nothing that can be tuned", name);
     for (size_t i = 0; i < n_caches && code == KT_EXIT_OK; i++) {
         code = bench_form_choose(cli, caches[i], &form);
         if (code == KT_EXIT_OK)
