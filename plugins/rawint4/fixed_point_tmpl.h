@@ -52,7 +52,7 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
             UNROLL_FOR (unsigned i = 0; i < 2 * parts * rows; i++) {
                 unsigned part = i / 2 % parts, r = i / 2 / parts;
                 const int8_t *bytes = x[r] + part * TILE_COLUMNS + 8 * q + i % 2 * 4;
-                dot[part][r][v] = vi_keep(DOT_ADD(dot[part][r][v], w[i % 2], bytes));
+                dot[part][r][v] = vi_in_order(DOT_ADD(dot[part][r][v], w[i % 2], bytes));
             }
         }
     }

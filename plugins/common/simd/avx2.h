@@ -40,6 +40,12 @@ INLINE vi vi_keep(vi v)
     return v;
 }
 
+/* As in simd/avx512.h. */
+INLINE vi vi_in_order(vi v)
+{
+    return vi_keep(v);
+}
+
 INLINE vi vi_set_u8(uint8_t value)
 {
     return _mm256_set1_epi8((char)value);

@@ -48,6 +48,11 @@ INLINE vi vi_keep(vi v)
     return v;
 }
 
+INLINE vi vi_in_order(vi v)
+{
+    return v;
+}
+
 INLINE vi vi_set_u8(uint8_t value)
 {
     return vi_from_bytes(vdupq_n_u8(value));

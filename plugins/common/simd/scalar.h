@@ -55,6 +55,11 @@ INLINE vi vi_keep(vi v)
     return v;
 }
 
+INLINE vi vi_in_order(vi v)
+{
+    return v;
+}
+
 INLINE vi vi_set_u8(uint8_t value)
 {
     vi v;
