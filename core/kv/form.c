@@ -73,6 +73,10 @@ static void widen(const void *from, uint32_t dtype, uint64_t begin, uint32_t n, 
         memset(to, 0, KT_KV_GROUP * sizeof *to);
     if (!from)
         return;
+    if (dtype == KT_DTYPE_F32 && n == KT_KV_GROUP) { /* of a constant size: a few vectors */
+        memcpy(to, (const char *)from + sizeof *to * begin, KT_KV_GROUP * sizeof *to);
+        return;
+    }
     if (dtype == KT_DTYPE_BF16)
         kt_decode_bf16((const uint8_t *)from + 2 * begin, n, to);
     else if (dtype == KT_DTYPE_F16)

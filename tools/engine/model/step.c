@@ -12,23 +12,9 @@
 
 /* ---- layers ---- */
 
-static enum kt_status norm(const struct kt_slice *s, const float *weight, struct kt_range range,
-                           struct kt_error *error)
-{
-    float *const *b = s->model->buffers;
-    uint64_t size = s->model->config.hidden_size;
-    return kt_slice_norm(s->model, b[KT_BUFFER_X] + range.begin * size, weight,
-                         b[KT_BUFFER_H] + range.begin * size, range.end - range.begin, 1, size, error);
-}
-
 static enum kt_status norm_mixer(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
-    return norm(s, s->block->mixer_norm, range, error);
-}
-
-static enum kt_status norm_ffn(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
-{
-    return norm(s, s->block->ffn_norm, range, error);
+    return kt_slice_norm_tokens(s, s->block->mixer_norm, range, error);
 }
 
 enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
@@ -36,8 +22,6 @@ enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
     enum kt_status status = kt_slice_run_tokens(s, norm_mixer, error);
     if (status == KT_OK)
         status = s->block->mixer->run(s, error);
-    if (status == KT_OK)
-        status = kt_slice_run_tokens(s, norm_ffn, error);
     return status == KT_OK ? kt_ffn_run(s, error) : status;
 }
 

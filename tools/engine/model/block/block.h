@@ -127,6 +127,9 @@ enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_p
 /** Norms n_parts parts of `size` numbers of n rows, with the model's epsilon and offset of weights. */
 enum kt_status kt_slice_norm(const struct kt_model *model, const float *in, const float *weight, float *out,
                              uint32_t n, uint32_t n_parts, uint64_t size, struct kt_error *error);
+/** Norms the hidden states of tokens, KT_BUFFER_X, into KT_BUFFER_H. */
+enum kt_status kt_slice_norm_tokens(const struct kt_slice *slice, const float *weight, struct kt_range range,
+                                    struct kt_error *error);
 /** Rotates the first numbers of each head in place; rows begin .. end - 1 of the slice, data at row begin. */
 enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32_t n_heads,
                                uint32_t head_size, struct kt_range range, struct kt_error *error);
@@ -169,7 +172,7 @@ const struct kt_mixer *kt_mixer_find(uint32_t kind);
 /** Dense networks, experts, and experts that every token goes through. */
 enum kt_status kt_ffn_load(struct kt_model *model, uint32_t layer, struct kt_block *block,
                            struct kt_error *error);
-/** Reads KT_BUFFER_H and adds to KT_BUFFER_X. */
+/** Norms KT_BUFFER_X into KT_BUFFER_H, which it reads, and adds to KT_BUFFER_X. */
 enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
 
 /* ---- loading -----------------------------------------------------------------------------------

@@ -266,10 +266,18 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     return kt_rows_route(m->rows, &job, error);
 }
 
-static enum kt_status route_tokens(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+static enum kt_status norm(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+{
+    return kt_slice_norm_tokens(s, s->block->ffn_norm, tokens, error);
+}
+
+/* What is normed is in the second cache when the router reads it. */
+static enum kt_status norm_and_route(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
     const struct kt_range all = {.begin = 0, .end = s->model->config.n_experts};
-    enum kt_status status = multiply_router(s, tokens, all, error);
+    enum kt_status status = norm(s, tokens, error);
+    if (status == KT_OK)
+        status = multiply_router(s, tokens, all, error);
     return status == KT_OK ? choose_experts(s, tokens, error) : status;
 }
 
@@ -284,13 +292,17 @@ static enum kt_status multiply_for_experts(const struct kt_slice *s, struct kt_r
  * so many numbers on. */
 #define LARGE_ROUTER 2048
 
-static enum kt_status route(const struct kt_slice *s, struct kt_error *error)
+static enum kt_status prepare(const struct kt_slice *s, struct kt_error *error)
 {
     const struct kt_engine_config *c = &s->model->config;
     const struct kt_range all = {.begin = 0, .end = s->n_tokens};
+    if (!s->block->ffn->experts)
+        return kt_slice_run_tokens(s, norm, error);
     if (!kt_slice_is_small(s) || c->n_experts * c->hidden_size < LARGE_ROUTER)
-        return kt_slice_run_tokens(s, route_tokens, error);
-    enum kt_status status = kt_slice_run_items(s, c->n_experts, multiply_for_experts, error);
+        return kt_slice_run_tokens(s, norm_and_route, error);
+    enum kt_status status = norm(s, all, error);
+    if (status == KT_OK)
+        status = kt_slice_run_items(s, c->n_experts, multiply_for_experts, error);
     return status == KT_OK ? choose_experts(s, all, error) : status;
 }
 
@@ -298,9 +310,6 @@ static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *err
 {
     struct kt_model *m = s->model;
     struct kt_forward forward = KT_FORWARD_INIT;
-    enum kt_status status = route(s, error);
-    if (status != KT_OK)
-        return status;
     double start = kt_slice_now();
     forward.n_tokens = s->n_tokens;
     forward.expert_ids = m->experts;
@@ -309,7 +318,7 @@ static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *err
     forward.output = m->buffers[KT_BUFFER_X];
     forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
     forward.accumulate = 1;
-    status = kt_layer_forward(s->block->ffn->experts, &forward, error);
+    enum kt_status status = kt_layer_forward(s->block->ffn->experts, &forward, error);
     m->times.experts += kt_slice_now() - start;
     return status;
 }
@@ -317,6 +326,8 @@ static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *err
 enum kt_status kt_ffn_run(const struct kt_slice *s, struct kt_error *error)
 {
     const struct kt_ffn *ffn = s->block->ffn;
-    enum kt_status status = ffn->dense.down ? run_network(s, error) : KT_OK;
+    enum kt_status status = prepare(s, error);
+    if (status == KT_OK && ffn->dense.down)
+        status = run_network(s, error);
     return status == KT_OK && ffn->experts ? run_experts(s, error) : status;
 }

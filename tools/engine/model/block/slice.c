@@ -57,7 +57,7 @@ enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_p
 #define FEW_TOKENS 8
 /* What one part of a stage has made of so many tokens is in the second cache when the next one reads it. A
  * multiple of the rows that products of routers take at once. */
-#define MOST_TOKENS 24
+#define MOST_TOKENS 32
 
 bool kt_slice_is_small(const struct kt_slice *slice)
 {
@@ -87,6 +87,15 @@ enum kt_status kt_slice_norm(const struct kt_model *m, const float *in, const fl
     job.weight_offset = m->config.norm_offset;
     job.eps = m->config.eps;
     return kt_rows_norm(m->rows, &job, error);
+}
+
+enum kt_status kt_slice_norm_tokens(const struct kt_slice *s, const float *weight, struct kt_range range,
+                                    struct kt_error *error)
+{
+    float *const *b = s->model->buffers;
+    uint64_t size = s->model->config.hidden_size;
+    return kt_slice_norm(s->model, b[KT_BUFFER_X] + range.begin * size, weight,
+                         b[KT_BUFFER_H] + range.begin * size, range.end - range.begin, 1, size, error);
 }
 
 enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n_heads, uint32_t head_size,
