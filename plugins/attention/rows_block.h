@@ -11,6 +11,14 @@
 #include <kt/rows.h>
 #include <stdbool.h>
 
+/* Brings a line that is written soon: reading it first, where another core has written it, would be a way to
+ * that core more. CPUs that do not know prefetchw, which compilers want to be told of, skip it. */
+#ifdef __x86_64__
+#define PREFETCH_WRITE(address) __asm__ volatile("prefetchw %0" ::"m"(*(const char *)(address)))
+#else
+#define PREFETCH_WRITE(address) __builtin_prefetch((address), 1, 3)
+#endif
+
 /* Numbers of a block: short enough that several stay in L1. */
 #define ROW_BLOCK 256
 

@@ -16,7 +16,23 @@ struct norm_part {
     uint8_t *output, *residual;
     const uint8_t *x;
     uint32_t x_dtype;
+    const uint8_t *next, *next_output; /* of a part that comes soon, or NULL */
 };
+
+#define NORM_AHEAD 4096 /* bytes of parts until that one */
+#define NORM_LINE 64
+
+/* Rows are in other cores' caches, as a rule: both what is read and what is written. */
+INLINE void fetch_block(const uint8_t *at, uint32_t dtype, uint32_t c, uint32_t n, bool writes)
+{
+    const uint32_t size = (uint32_t)number_size(dtype);
+    for (uint32_t i = c * size; at && i < (c + n) * size; i += NORM_LINE) {
+        if (writes)
+            PREFETCH_WRITE(at + i);
+        else
+            PREFETCH(at + i);
+    }
+}
 
 /* residual += input for n numbers from c on. */
 static inline void add_residual(const struct kt_rows_norm *job, const struct norm_part *part, uint32_t c,
@@ -45,6 +61,8 @@ static inline float sum_part(const struct kt_rows_norm *job, const struct norm_p
         uint32_t n = ROW_BLOCK_OF(job->size - c), v = 0;
         if (add)
             add_residual(job, part, c, n);
+        if (squares)
+            fetch_block(part->next, job->input.dtype, c, n, part->next == part->next_output);
         const float *x = read_block(part->x + c * number_size(part->x_dtype), part->x_dtype, n, mean, copy);
         for (; v + NORM_SUMS <= ROW_VECTORS(n); v += NORM_SUMS)
             UNROLL_FOR (unsigned i = 0; i < NORM_SUMS; i++) {
@@ -96,6 +114,8 @@ static inline void scale_part(const struct kt_rows_norm *job, const struct norm_
     for (uint32_t c = 0; c < job->size; c += ROW_BLOCK) {
         uint32_t n = ROW_BLOCK_OF(job->size - c);
         uint8_t *to = part->output + c * number_size(job->output.dtype);
+        if (part->next != part->next_output)
+            fetch_block(part->next_output, job->output.dtype, c, n, true);
         struct norm_block b = {
             .x = read_block(part->x + c * number_size(part->x_dtype), part->x_dtype, n, 0.0f, copy[0]),
             .weight = job->weight ? read_block(job->weight + c, KT_DTYPE_F32, n, 0.0f, copy[1]) : NULL,
@@ -119,6 +139,8 @@ static void rows_norm(void *instance, const struct kt_rows_norm *job)
     (void)instance;
     bool adds = job->residual.data != NULL, layer = job->norm == KT_NORM_LAYER;
     float divisor = job->norm == KT_NORM_L2 ? 1.0f : (float)job->size;
+    const uint64_t n = (uint64_t)job->n_rows * job->n_parts;
+    const uint32_t ahead = 1 + NORM_AHEAD / (4 * job->size);
     for (uint32_t r = 0; r < job->n_rows; r++)
         for (uint32_t p = 0; p < job->n_parts; p++) {
             struct norm_part part = {
@@ -127,6 +149,12 @@ static void rows_norm(void *instance, const struct kt_rows_norm *job)
                 .output = output_part(&job->output, r, p),
                 .residual = adds ? output_part(&job->residual, r, p) : NULL,
             };
+            const uint64_t next = (uint64_t)r * job->n_parts + p + ahead;
+            if (next < n) {
+                const uint32_t row = (uint32_t)(next / job->n_parts), at = (uint32_t)(next % job->n_parts);
+                part.next = input_part(&job->input, row, at);
+                part.next_output = output_part(&job->output, row, at);
+            }
             part.x = adds ? part.residual : part.input;
             part.x_dtype = adds ? KT_DTYPE_F32 : job->input.dtype;
             float mean = layer ? sum_part(job, &part, false, 0.0f, adds) / divisor : 0.0f;
