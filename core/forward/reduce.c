@@ -22,6 +22,8 @@ static void reduce_block(const struct kt_reduce *reduce, uint32_t token, uint64_
                 (int64_t)(col * element);
     _Alignas(64) float sum[KT_SUM_BLOCK];
     memset(sum, 0, n * sizeof *sum);
+    if (forward->accumulate)
+        kt_sum_fetch(out, n * element);
     for (uint32_t s = 0; s < layer->n_shards; s++) {
         const struct kt_shard *shard = &layer->shard[s];
         if (shard->begin == shard->end)
@@ -33,6 +35,7 @@ static void reduce_block(const struct kt_reduce *reduce, uint32_t token, uint64_
             const char *row = y + slot * shard->y_row_size;
             if (!reduce->route->used[slot])
                 continue;
+            kt_sum_fetch(row + shard->y_row_size + col * y_element, n * y_element); /* the next one */
             kt_sum_add(sum, row + col * y_element, shard->layout.y_dtype, weight[k], n);
         }
     }

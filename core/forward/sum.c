@@ -76,6 +76,28 @@ INLINE void add_any(float *sum, const void *y, uint32_t y_dtype, float weight, u
         add(sum, y, KT_DTYPE_F32, weight, n);
 }
 
+INLINE void add_before(float *sum, const void *before, uint32_t dtype, uint64_t n)
+{
+    uint64_t i = 0;
+    for (; n - i >= WIDTH; i += WIDTH) {
+        floats more, old;
+        read_floats(&old, before, dtype, i);
+        memcpy(&more, sum + i, sizeof more);
+        old += more;
+        memcpy(sum + i, &old, sizeof old);
+    }
+    for (; i < n; i++)
+        sum[i] = read_float(before, dtype, i) + sum[i];
+}
+
+INLINE void add_before_any(float *sum, const void *before, uint32_t dtype, uint64_t n)
+{
+    if (dtype == KT_DTYPE_BF16)
+        add_before(sum, before, KT_DTYPE_BF16, n);
+    else
+        add_before(sum, before, KT_DTYPE_F32, n);
+}
+
 INLINE void round_bf16(uint16_t *out, const float *sum, uint64_t n)
 {
     uint64_t i = 0;
@@ -100,6 +122,11 @@ static AVX2 void add_avx2(float *sum, const void *y, uint32_t y_dtype, float wei
     add_any(sum, y, y_dtype, weight, n);
 }
 
+static AVX2 void add_before_avx2(float *sum, const void *before, uint32_t dtype, uint64_t n)
+{
+    add_before_any(sum, before, dtype, n);
+}
+
 static AVX2 void round_bf16_avx2(uint16_t *out, const float *sum, uint64_t n)
 {
     round_bf16(out, sum, n);
@@ -115,8 +142,19 @@ void kt_sum_add(float *sum, const void *y, uint32_t y_dtype, float weight, uint6
 
 void kt_sum_add_before(float *sum, const void *before, uint32_t dtype, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sum[i] = read_float(before, dtype, i) + sum[i];
+    if (dtype == KT_DTYPE_F16)
+        for (uint64_t i = 0; i < n; i++)
+            sum[i] = kt_f16_float(((const uint16_t *)before)[i]) + sum[i];
+    else if (HAS_AVX2)
+        add_before_avx2(sum, before, dtype, n);
+    else
+        add_before_any(sum, before, dtype, n);
+}
+
+void kt_sum_fetch(const void *at, uint64_t size)
+{
+    for (uint64_t i = 0; i < size; i += 64)
+        __builtin_prefetch((const char *)at + i, 0, 3);
 }
 
 void kt_sum_store(float *sum, void *out, uint32_t dtype, bool accumulate, uint64_t n)
