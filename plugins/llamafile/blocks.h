@@ -24,7 +24,11 @@
 #define BLOCK_NEG16 (40 * BLOCKED_ROWS) /* int32[n][2] or int16[n][2][2]: of its halves */
 #define BLOCK_SUM32 (48 * BLOCKED_ROWS) /* float[n]: scale * sum of q */
 #define BLOCK_SUM16 (52 * BLOCKED_ROWS) /* float[n][2] */
-#define BLOCK_GROUP (60 * BLOCKED_ROWS)
+/* Where sums are int32: float[n][2], START_BASE + 32 * NEG of halves, at which dot products of q6_k start
+ * whose integers are then float32 (blocks_int32.h). */
+#define BLOCK_START (60 * BLOCKED_ROWS)
+#define BLOCK_GROUP ((VEC_DOT_WIDE ? 68 : 60) * BLOCKED_ROWS)
+#define START_BASE 12582912 /* 1.5 * 2^23: the next numbers of float32 are the next integers */
 
 /* Bytes of a block with K columns. */
 INLINE uint64_t size_block(uint64_t k)
@@ -40,6 +44,7 @@ INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *t
         const unsigned i = (unsigned)(g % 8);
         int16_t pair[4];
         int32_t sums[2], sum;
+        float starts[2];
         memcpy(to + BLOCK_Q + GROUP * r, from + ACT_Q + GROUP * i, GROUP);
         memcpy(to + BLOCK_SCALE + 4 * r, from + ACT_SCALE + 4 * i, 4);
         memcpy(to + BLOCK_SUM32 + 4 * r, from + ACT_SUM32 + 4 * i, 4);
@@ -55,6 +60,9 @@ INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *t
         sum = sums[0] + sums[1];
         memcpy(to + BLOCK_NEG32 + 4 * r, &sum, sizeof sum);
         memcpy(to + BLOCK_NEG16 + 8 * r, sums, sizeof sums);
+        UNROLL_FOR (int half = 0; half < 2; half++)
+            starts[half] = (float)(START_BASE + 32 * sums[half]);
+        memcpy(to + BLOCK_START + 8 * r, starts, sizeof starts);
     }
 }
 

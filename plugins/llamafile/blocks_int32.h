@@ -19,11 +19,19 @@ INLINE struct traits make_blocked(struct traits t)
     return t;
 }
 
+/* Do dot products become float32 by where they start? */
+INLINE bool starts_as_float(struct traits t)
+{
+    return t.dtype == KT_DTYPE_Q6_K;
+}
+
 /* The start of row r's dot products, over half a group where these have scales of their own: minus what the
  * offset of the codes adds. */
 INLINE vi start_row(struct traits t, const uint8_t *group, int r, int half)
 {
     const int offset = is_signed(t) ? 128 : t.offset;
+    if (starts_as_float(t))
+        return vi_broadcast(group + BLOCK_START + 8 * r + 4 * half);
     if (offset == 0)
         return vi_dot_zero();
     if (has_half_groups(t.dtype))
@@ -66,25 +74,61 @@ INLINE void add_half(struct traits t, int rows, struct group view, const struct 
     add_columns(t, rows, view, planes, group, 2 * half, 2 * half + 2, sum);
 }
 
-/* The dot products of a group, scaled where the format has integer scales. */
+INLINE vf take_as_float(vi v)
+{
+    vf f;
+    memcpy(&f, &v, sizeof f);
+    return f;
+}
+
+/* Scales of a group's dot products, two of those of halves; false: it has none. */
+INLINE bool load_float_scales(struct traits t, struct group view, vf scale[2])
+{
+    const uint8_t *halves = view.scales + 4 * TILE_ROWS * view.g;
+    vi whole[2];
+    if (t.dtype == KT_DTYPE_NVFP4) {
+        scale[0] = vf_from_half(halves);
+        scale[1] = vf_from_half(halves + 2 * TILE_ROWS);
+        return true;
+    }
+    if (t.block == GROUP || t.scale_bytes == 0 || has_trits(t))
+        return false;
+    load_scale(t, view, 0, whole);
+    scale[0] = vf_from_int(whole[0]);
+    if (has_half_groups(t.dtype))
+        scale[1] = vf_from_int(whole[1]);
+    return true;
+}
+
+/*
+ * The dot products of a group, scaled. Products with integer scales are exact in float32: they are below 2^23
+ * (q5_k, q6_k), 127 * 127 * 32 columns * 32 of iq4_xs. So two halves are rounded once, as the sum of their
+ * integers is. Intel's CPUs multiply int32 in two steps, on the ports that vpdpbusd wants. Integers behind
+ * START_BASE are float32 as they stand; the base, times the first scale, is exact, too.
+ */
 INLINE void dot_block(struct traits t, int rows, struct group view, const uint8_t *group, vf out[8])
 {
     const struct planes planes = load_planes(t, view, 0);
-    vi scale[2], sum[8], first[8];
-    load_scale(t, view, 0, scale);
+    const bool halves = has_half_groups(t.dtype);
+    vf scale[2] = {vf_set(0.0f), vf_set(0.0f)};
+    const bool scaled = load_float_scales(t, view, scale);
+    const vf base = vf_set((float)START_BASE), less = vf_mul(scale[0], vf_set(-(float)START_BASE));
+    vi sum[8];
     add_half(t, rows, view, &planes, group, 0, sum);
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        first[r] =
-            has_half_groups(t.dtype) && t.dtype != KT_DTYPE_NVFP4 ? vi_mul32(sum[r], scale[0]) : sum[r];
+    UNROLL_FOR (int r = 0; r < rows; r++) {
+        if (starts_as_float(t))
+            out[r] = vf_fma(take_as_float(sum[r]), scale[0], less);
+        else
+            out[r] = halves ? vf_mul(vf_from_int(sum[r]), scale[0]) : vf_set(0.0f);
+    }
     add_half(t, rows, view, &planes, group, 1, sum);
     UNROLL_FOR (int r = 0; r < rows; r++) {
-        struct dots dots = {{sum[r], vi_dot_zero()}};
-        if (t.dtype == KT_DTYPE_NVFP4)
-            dots = (struct dots){{first[r], sum[r]}};
-        if (has_half_groups(t.dtype) && t.dtype != KT_DTYPE_NVFP4)
-            out[r] = vf_from_int(vi_add32(first[r], vi_mul32(sum[r], scale[1])));
+        if (starts_as_float(t))
+            out[r] = vf_fma(vf_sub(take_as_float(sum[r]), base), scale[1], out[r]);
+        else if (halves)
+            out[r] = vf_fma(vf_from_int(sum[r]), scale[1], out[r]);
         else
-            out[r] = finish_dots(t, dots, scale, view, 0);
+            out[r] = scaled ? vf_mul(vf_from_int(sum[r]), scale[0]) : vf_from_int(sum[r]);
     }
 }
 
