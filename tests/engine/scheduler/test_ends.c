@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ends.c - how requests end, on a stand-in for a model: tokens, wishes, cancellation, failures. */
-#include "tests/engine/scheduler/asker.h"
-#include "tests/engine/scheduler/stand_in.h"
+#include "tests/engine/scheduler/scheduled.h"
 
 #include <check.h>
 #include <sched.h>
@@ -9,29 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int32_t end_ids[] = {STAND_IN_END};
 static const struct stand_in usual = {.n_pages = 64, .max_sessions = 16, .max_tokens = 1000};
-
-static struct kt_scheduler *create_with(const struct stand_in *how, struct kt_scheduler_params params)
-{
-    struct kt_error error = {KT_OK, ""};
-    struct kt_scheduler *scheduler = NULL;
-    params.end_ids = end_ids;
-    params.n_end_ids = 1;
-    enum kt_status status = kt_scheduler_create(NULL, stand_in_open(how), &params, &scheduler, &error);
-    ck_assert_msg(status == KT_OK, "%s", error.message);
-    return scheduler;
-}
 
 static struct kt_scheduler *create(const struct stand_in *how)
 {
-    return create_with(how, (struct kt_scheduler_params){.max_running = 0});
-}
-
-static void destroy(struct kt_scheduler *scheduler)
-{
-    kt_scheduler_destroy(scheduler);
-    ck_assert_msg(stand_in_is_empty(), "pages or sessions were not given back");
+    return scheduled_create(how, (struct kt_scheduler_params){.max_running = 0});
 }
 
 static struct kt_scheduler_stats stats_of(struct kt_scheduler *scheduler)
@@ -81,7 +62,7 @@ START_TEST(tokens_end_an_answer)
     ck_assert_int_eq(a.end.reason, KT_END_STOP);
     ck_assert_int_eq(a.end.end_id, -1);
     ck_assert_uint_eq(a.n_got, 4);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -101,7 +82,7 @@ START_TEST(an_answer_has_its_least_length)
     ck_assert_uint_eq(a.n_got, 30);
     for (uint64_t i = 0; i < a.n_got; i++)
         ck_assert_int_ne(a.got[i], STAND_IN_END);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -151,7 +132,7 @@ START_TEST(masks_choose_again)
     ask(&a, scheduler);
     ck_assert_int_eq(a.end.reason, KT_END_ERROR);
     ck_assert_int_eq(a.error.status, KT_E_RANGE);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -191,13 +172,13 @@ START_TEST(names_what_is_wrong_with_a_request)
     ck_assert_uint_eq(stats_of(scheduler).refused, 6);
     ask(&a, scheduler);
     ck_assert_uint_eq(a.n_got, 1);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
     struct stand_in small = usual; /* the cache is smaller than a session may be */
     small.n_pages = 4;
     scheduler = create(&small);
     asker_init(&a, 1, 256, 0, 1);
     expect_refusal(&a, scheduler, KT_E_RANGE, "it may have 256");
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -220,7 +201,7 @@ END_TEST
 START_TEST(a_full_queue_refuses)
 {
     struct kt_scheduler *scheduler =
-        create_with(&usual, (struct kt_scheduler_params){.max_running = 1, .max_queued = 3});
+        scheduled_create(&usual, (struct kt_scheduler_params){.max_running = 1, .max_queued = 3});
     struct asker *askers = calloc(6, sizeof(*askers));
     for (unsigned int i = 0; i < 6; i++)
         asker_init(&askers[i], i, 10, 0, 10);
@@ -240,7 +221,7 @@ START_TEST(a_full_queue_refuses)
         if (i != 2)
             asker_wait(&askers[i]);
     ask(&askers[5], scheduler);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
     free(askers);
 }
 END_TEST
@@ -250,7 +231,7 @@ START_TEST(a_client_cannot_fill_the_queue)
 {
     enum { N = 10 };
     struct kt_scheduler *scheduler =
-        create_with(&usual, (struct kt_scheduler_params){.max_running = 1, .max_queued = 8});
+        scheduled_create(&usual, (struct kt_scheduler_params){.max_running = 1, .max_queued = 8});
     struct asker *askers = calloc(N, sizeof(*askers));
     for (int round = 0; round < 3; round++) {
         for (unsigned int i = 0; i < N; i++) {
@@ -275,7 +256,7 @@ START_TEST(a_client_cannot_fill_the_queue)
                 asker_wait(&askers[i]);
         ck_assert_uint_eq(stats_of(scheduler).queued, 0);
     }
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
     free(askers);
 }
 END_TEST
@@ -288,7 +269,7 @@ START_TEST(a_cancelled_request_gives_its_pages_back_in_the_same_step)
     struct stand_in how = usual;
     how.has_states = _i;
     struct kt_scheduler *scheduler =
-        create_with(&how, (struct kt_scheduler_params){.max_running = 4, .snapshot_tokens = 1024});
+        scheduled_create(&how, (struct kt_scheduler_params){.max_running = 4, .snapshot_tokens = 1024});
     struct asker a, b;
     asker_init(&a, 1, 500, 0, 400);
     asker_init(&b, 2, 60, 0, 0);
@@ -311,13 +292,13 @@ START_TEST(a_cancelled_request_gives_its_pages_back_in_the_same_step)
     ck_assert_uint_le(others, 2 + (_i ? 7 : 0)); /* of b, and the snapshot of a's prompt */
     asker_wait(&b);
     ck_assert_int_eq(b.end.reason, KT_END_LENGTH);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
 START_TEST(draining_ends_what_was_taken)
 {
-    struct kt_scheduler *scheduler = create_with(&usual, (struct kt_scheduler_params){.max_running = 2});
+    struct kt_scheduler *scheduler = scheduled_create(&usual, (struct kt_scheduler_params){.max_running = 2});
     struct asker *askers = calloc(9, sizeof(*askers));
     for (unsigned int i = 0; i < 8; i++) {
         asker_init(&askers[i], i, 100, 0, 30);
@@ -333,21 +314,21 @@ START_TEST(draining_ends_what_was_taken)
         asker_wait(&askers[i]);
     }
     kt_scheduler_drain(scheduler);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
     free(askers);
 }
 END_TEST
 
 static void *destroy_elsewhere(void *scheduler)
 {
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
     return NULL;
 }
 
 /* Some run, some wait; their tickets outlive the scheduler. */
 START_TEST(destroying_cancels_what_is_left)
 {
-    struct kt_scheduler *scheduler = create_with(&usual, (struct kt_scheduler_params){.max_running = 3});
+    struct kt_scheduler *scheduler = scheduled_create(&usual, (struct kt_scheduler_params){.max_running = 3});
     struct asker *askers = calloc(8, sizeof(*askers));
     pthread_t thread;
     for (unsigned int i = 0; i < 8; i++) {
@@ -403,7 +384,8 @@ static void note_progress(void *data, uint64_t done, uint64_t total)
 
 START_TEST(callbacks_may_submit_and_cancel)
 {
-    struct kt_scheduler *scheduler = create_with(&usual, (struct kt_scheduler_params){.slice_tokens = 50});
+    struct kt_scheduler *scheduler =
+        scheduled_create(&usual, (struct kt_scheduler_params){.slice_tokens = 50});
     struct asker a;
     asker_init(&a, 1, 30, 0, 10);
     asker_init(&next, 2, 400, 0, 10);
@@ -422,7 +404,7 @@ START_TEST(callbacks_may_submit_and_cancel)
     asker_wait(&c);
     ck_assert_int_eq(c.end.reason, KT_END_CANCELLED);
     ck_assert_uint_eq(c.n_calls, 3);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -433,7 +415,8 @@ START_TEST(a_nan_ends_one_request)
 {
     struct stand_in how = usual;
     how.has_states = _i;
-    struct kt_scheduler *scheduler = create_with(&how, (struct kt_scheduler_params){.snapshot_tokens = 64});
+    struct kt_scheduler *scheduler =
+        scheduled_create(&how, (struct kt_scheduler_params){.snapshot_tokens = 64});
     struct asker a, b, c;
     asker_init(&a, 1, 200, 0, 50);
     asker_init(&b, 2, 200, 0, 50);
@@ -453,7 +436,7 @@ START_TEST(a_nan_ends_one_request)
     ck_assert_uint_eq(c.end.n_cached, 0);
     ask(&b, scheduler);
     ck_assert_uint_eq(b.end.n_cached, 192);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -472,7 +455,7 @@ START_TEST(a_failed_step_ends_its_requests)
     ck_assert_str_eq(a.error.message, "the stand-in was told to fail");
     ask(&a, scheduler);
     ck_assert_int_eq(a.end.reason, KT_END_LENGTH);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
@@ -482,7 +465,7 @@ START_TEST(a_step_without_memory_is_done_with_less)
     struct stand_in how = usual;
     how.fails_at = 12;
     how.fails_with = KT_E_NOMEM;
-    struct kt_scheduler *scheduler = create_with(&how, (struct kt_scheduler_params){.max_running = 4});
+    struct kt_scheduler *scheduler = scheduled_create(&how, (struct kt_scheduler_params){.max_running = 4});
     struct asker *askers = calloc(4, sizeof(*askers));
     stand_in_hold();
     for (unsigned int i = 0; i < 4; i++) {
@@ -496,7 +479,7 @@ START_TEST(a_step_without_memory_is_done_with_less)
         ck_assert_uint_eq(askers[i].n_got, 30);
     }
     free(askers);
-    destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 

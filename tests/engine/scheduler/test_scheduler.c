@@ -1,39 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduler.c - requests on a stand-in for a model: answers, prefixes, pages, fairness, ends. */
-#include "tests/engine/scheduler/asker.h"
-#include "tests/engine/scheduler/stand_in.h"
+#include "tests/engine/scheduler/scheduled.h"
 #include "tools/engine/scheduler/internal.h"
 
 #include <check.h>
-#include <math.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int32_t end_ids[] = {STAND_IN_END};
-
-/* The defaults of these tests. */
-static struct kt_scheduler_params settings(void)
-{
-    return (struct kt_scheduler_params){.end_ids = end_ids, .n_end_ids = 1};
-}
-
-static struct kt_scheduler *create(const struct stand_in *how, const struct kt_scheduler_params *params)
-{
-    struct kt_error error = {KT_OK, ""};
-    struct kt_scheduler *scheduler = NULL;
-    struct kt_model *model = stand_in_open(how);
-    enum kt_status status = kt_scheduler_create(NULL, model, params, &scheduler, &error);
-    ck_assert_msg(status == KT_OK, "%s", error.message);
-    return scheduler;
-}
-
 /* Every request has ended by now, and everything is given back. */
 static void destroy(struct kt_scheduler *scheduler)
 {
-    struct kt_scheduler_stats stats;
-    kt_scheduler_stats(scheduler, &stats);
+    const struct kt_scheduler_stats stats = scheduled_destroy(scheduler);
     uint64_t n_ended = 0;
     for (int i = 0; i <= KT_END_ERROR; i++)
         n_ended += stats.ended[i];
@@ -41,35 +20,6 @@ static void destroy(struct kt_scheduler *scheduler)
     ck_assert_uint_eq(stats.queued, 0);
     ck_assert_uint_eq(stats.running, 0);
     ck_assert_uint_eq(stats.pages_free + stats.pages_kept, stats.pages);
-    kt_scheduler_destroy(scheduler);
-    ck_assert_msg(stand_in_is_empty(), "pages or sessions were not given back");
-}
-
-/* What a request that is alone would get. */
-static void expect_answer(const struct asker *asker, uint64_t max_session)
-{
-    int32_t ids[2 * ASKER_IDS];
-    uint64_t n = asker->n_prompt, most = asker->request.max_tokens;
-    memcpy(ids, asker->prompt, n * sizeof(*ids));
-    uint64_t limit = most && most < max_session - n ? n + most : max_session;
-    enum kt_end reason = KT_END_LENGTH;
-    for (; n < limit; n++) {
-        ids[n] = stand_in_next(ids, n);
-        if (ids[n] == STAND_IN_END) {
-            reason = KT_END_STOP;
-            break;
-        }
-    }
-    ck_assert(memcmp(asker->got, ids + asker->n_prompt, asker->n_got * sizeof(*ids)) == 0);
-    if (asker->end.reason == KT_END_CANCELLED)
-        return;
-    ck_assert_msg(asker->end.reason == reason, "ended by %d: %s", (int)asker->end.reason,
-                  asker->error.message);
-    ck_assert_uint_eq(asker->n_got, n - asker->n_prompt);
-    ck_assert_uint_eq(asker->end.n_generated, asker->n_got + (reason == KT_END_STOP));
-    ck_assert_int_eq(asker->end.end_id, reason == KT_END_STOP ? STAND_IN_END : -1);
-    ck_assert_uint_eq(asker->end.n_prompt, asker->n_prompt);
-    ck_assert_uint_lt(asker->end.n_cached, asker->n_prompt);
 }
 
 /* ---- many requests ---- */
@@ -119,7 +69,7 @@ static void run_crowd(const struct stand_in *how, const struct kt_scheduler_para
     struct crowd crowds[N_THREADS];
     pthread_t threads[N_THREADS];
     struct kt_scheduler_stats stats;
-    struct kt_scheduler *scheduler = create(how, params);
+    struct kt_scheduler *scheduler = scheduled_create(how, *params);
     for (unsigned int i = 0; i < N_THREADS; i++) {
         crowds[i] = (struct crowd){scheduler, 77 + i, calloc(N_EACH, sizeof(struct asker))};
         ck_assert(pthread_create(&threads[i], NULL, ask_much, &crowds[i]) == 0);
@@ -130,7 +80,7 @@ static void run_crowd(const struct stand_in *how, const struct kt_scheduler_para
         for (int j = 0; j < N_EACH; j++) {
             asker_wait(&crowds[i].askers[j]);
             if (crowds[i].askers[j].end.reason)
-                expect_answer(&crowds[i].askers[j], how->max_tokens);
+                scheduled_expect_answer(&crowds[i].askers[j], how->max_tokens);
         }
     kt_scheduler_stats(scheduler, &stats);
     ck_assert_uint_eq(stats.ended[KT_END_ERROR], 0);
@@ -156,7 +106,7 @@ START_TEST(answers_do_not_depend_on_others)
                                  .max_tokens = 820,
                                  .has_states = ways[_i].has_states,
                                  .answer_length = 90};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.max_running = ways[_i].max_running;
     params.headroom = ways[_i].headroom;
     params.no_prefixes = ways[_i].no_prefixes;
@@ -174,15 +124,15 @@ static void ask(struct asker *asker, struct kt_scheduler *scheduler, const struc
     asker->n_got = 0;
     asker_submit(asker, scheduler);
     asker_wait(asker);
-    expect_answer(asker, how->max_tokens);
+    scheduled_expect_answer(asker, how->max_tokens);
 }
 
 START_TEST(what_was_computed_is_not_computed_again)
 {
     const struct stand_in how = {.n_pages = 64, .max_sessions = 8, .max_tokens = 2000, .has_states = _i};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.snapshot_tokens = 128;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct kt_scheduler_stats stats;
     struct asker a;
     asker_init(&a, 1, 300, 0, 100);
@@ -227,9 +177,9 @@ START_TEST(a_common_beginning_is_computed_once)
 {
     enum { N = 10, COMMON = 330, OWN = 20 };
     const struct stand_in how = {.n_pages = 200, .max_sessions = 40, .max_tokens = 2000, .has_states = _i};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.snapshot_tokens = 64;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct asker *askers = calloc(N, sizeof(*askers));
     stand_in_hold();
     for (unsigned int i = 0; i < N; i++) {
@@ -239,7 +189,7 @@ START_TEST(a_common_beginning_is_computed_once)
     stand_in_go_on();
     for (int i = 0; i < N; i++) {
         asker_wait(&askers[i]);
-        expect_answer(&askers[i], how.max_tokens);
+        scheduled_expect_answer(&askers[i], how.max_tokens);
         ck_assert_uint_eq(askers[i].end.n_cached, i == 0 ? 0 : 320);
     }
     ck_assert_uint_eq(stand_in_tokens(), 350 + (N - 1) * 30);
@@ -252,9 +202,9 @@ END_TEST
 START_TEST(owners_share_nothing)
 {
     const struct stand_in how = {.n_pages = 200, .max_sessions = 40, .max_tokens = 1000, .has_states = _i};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.snapshot_tokens = 64;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct asker askers[3];
     stand_in_hold();
     for (unsigned int i = 0; i < 3; i++) {
@@ -282,10 +232,10 @@ END_TEST
 START_TEST(the_prefix_that_was_not_used_for_longest_goes_first)
 {
     const struct stand_in how = {.n_pages = 16, .max_sessions = 8, .max_tokens = 1000, .has_states = _i};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.headroom = 1;
     params.snapshot_tokens = 1024;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct kt_scheduler_stats stats;
     struct asker a, b, c;
     asker_init(&a, 1, 4 * 64, 0, 1);
@@ -331,10 +281,10 @@ START_TEST(whoever_has_no_room_waits_or_is_put_back)
 {
     enum { N = 12 };
     const struct stand_in how = {.n_pages = 20, .max_sessions = 16, .max_tokens = 1280, .has_states = _i % 2};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.max_running = 12;
     params.headroom = _i < 2 ? 64 : 100000; /* a promise for all of max_tokens */
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct kt_scheduler_stats stats;
     struct asker *askers = calloc(N, sizeof(*askers));
     for (unsigned int i = 0; i < N; i++) {
@@ -343,7 +293,7 @@ START_TEST(whoever_has_no_room_waits_or_is_put_back)
     }
     for (int i = 0; i < N; i++) {
         asker_wait(&askers[i]);
-        expect_answer(&askers[i], how.max_tokens);
+        scheduled_expect_answer(&askers[i], how.max_tokens);
         ck_assert_msg(i == 0 || askers[i].order > askers[0].order, "the first one was put back");
     }
     kt_scheduler_stats(scheduler, &stats);
@@ -365,8 +315,8 @@ END_TEST
 START_TEST(one_request_may_have_all_pages)
 {
     const struct stand_in how = {.n_pages = 16, .max_sessions = 6, .max_tokens = 4096, .has_states = _i};
-    struct kt_scheduler_params params = settings();
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler_params params = {.max_running = 0};
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct asker a;
     for (unsigned int i = 0; i < 5; i++) {
         asker_init(&a, i, 200, 0, 10);
@@ -376,7 +326,7 @@ START_TEST(one_request_may_have_all_pages)
         asker_init(&a, i, i == 4 ? 200 : 1000, 0, 0);
         asker_submit(&a, scheduler);
         asker_wait(&a);
-        expect_answer(&a, 16 * KT_KV_PAGE);
+        scheduled_expect_answer(&a, 16 * KT_KV_PAGE);
         ck_assert_uint_eq(a.n_got, 1024 - a.n_prompt);
     }
     destroy(scheduler);
@@ -389,9 +339,9 @@ START_TEST(a_client_with_many_requests_does_not_starve_another)
 {
     enum { N = 50 };
     const struct stand_in how = {.n_pages = 400, .max_sessions = 8, .max_tokens = 2000};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.max_running = 2;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct asker *many = calloc(N, sizeof(*many)), *one = calloc(3, sizeof(*one));
     stand_in_hold();
     for (unsigned int i = 0; i < N; i++) {
@@ -425,9 +375,9 @@ START_TEST(who_comes_later_does_not_catch_up)
 {
     enum { N = 20 };
     const struct stand_in how = {.n_pages = 400, .max_sessions = 4, .max_tokens = 2000};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.max_running = 1;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct asker *old = calloc(N, sizeof(*old)), *late = calloc(N, sizeof(*late));
     for (unsigned int i = 0; i < N; i++) {
         asker_init(&old[i], i, 100, 0, 10);
@@ -481,8 +431,8 @@ static void expect_scores(const struct asker *asker)
 START_TEST(prompts_are_scored)
 {
     const struct stand_in how = {.n_pages = 64, .max_sessions = 16, .max_tokens = 820, .has_states = _i};
-    struct kt_scheduler_params params = settings();
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler_params params = {.max_running = 0};
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     static const uint64_t lengths[] = {300, 2, 1, 33, 65};
     for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         struct asker a;
@@ -506,10 +456,10 @@ START_TEST(scores_do_not_depend_on_others)
 {
     enum { N = 12 };
     const struct stand_in how = {.n_pages = 20, .max_sessions = 16, .max_tokens = 1280, .has_states = _i};
-    struct kt_scheduler_params params = settings();
+    struct kt_scheduler_params params = {.max_running = 0};
     params.max_running = 12;
     params.headroom = 1;
-    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler *scheduler = scheduled_create(&how, params);
     struct kt_scheduler_stats stats;
     struct asker *askers = calloc(N, sizeof(*askers));
     for (unsigned int i = 0; i < N; i++) {
@@ -519,7 +469,7 @@ START_TEST(scores_do_not_depend_on_others)
     }
     for (int i = 0; i < N; i++) {
         asker_wait(&askers[i]);
-        expect_answer(&askers[i], how.max_tokens);
+        scheduled_expect_answer(&askers[i], how.max_tokens);
         if (i % 3)
             expect_scores(&askers[i]);
     }

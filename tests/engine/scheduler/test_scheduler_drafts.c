@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduler_drafts.c - drafts of sessions that cannot go back, on a stand-in for a model: right and
  * wrong ones, answers that end within them, and steps that fail. */
-#include "tests/engine/scheduler/asker.h"
-#include "tests/engine/scheduler/stand_in.h"
+#include "tests/engine/scheduler/scheduled.h"
 #include "tools/engine/scheduler/internal.h"
 
 #include <check.h>
@@ -10,7 +9,6 @@
 #include <string.h>
 
 enum { N = 6 };
-static const int32_t end_ids[] = {STAND_IN_END};
 static const struct stand_in usual = {.n_pages = 64,
                                       .max_sessions = 12,
                                       .max_tokens = 500,
@@ -20,42 +18,9 @@ static const struct stand_in usual = {.n_pages = 64,
 
 static struct kt_scheduler *create(const struct stand_in *how, uint32_t max_running)
 {
-    const struct kt_scheduler_params params = {.end_ids = end_ids,
-                                               .n_end_ids = 1,
-                                               .max_running = max_running,
-                                               .headroom = 1,
-                                               .drafts = KT_DRAFTS_LOOKUP};
-    struct kt_scheduler *scheduler = NULL;
-    ck_assert(kt_scheduler_create(NULL, stand_in_open(how), &params, &scheduler, NULL) == KT_OK);
-    return scheduler;
-}
-
-static struct kt_scheduler_stats destroy(struct kt_scheduler *scheduler)
-{
-    struct kt_scheduler_stats stats;
-    kt_scheduler_stats(scheduler, &stats);
-    kt_scheduler_destroy(scheduler);
-    ck_assert_msg(stand_in_is_empty(), "pages or sessions were not given back");
-    return stats;
-}
-
-/* What a request got is what follows from its own tokens, up to the end. */
-static void expect_answer(const struct asker *asker)
-{
-    int32_t ids[2 * ASKER_IDS];
-    uint64_t n = asker->n_prompt;
-    memcpy(ids, asker->prompt, n * sizeof(*ids));
-    for (uint64_t i = 0; i < asker->n_got; i++) {
-        ids[n] = stand_in_next(ids, n);
-        ck_assert_msg(asker->got[i] == ids[n], "token %d is %d, not %d", (int)i, asker->got[i], ids[n]);
-        n++;
-    }
-    if (asker->end.reason == KT_END_STOP)
-        ck_assert_int_eq(stand_in_next(ids, n), STAND_IN_END);
-    else if (asker->end.reason == KT_END_LENGTH)
-        ck_assert_uint_eq(asker->n_got, asker->request.max_tokens);
-    else
-        ck_assert_msg(asker->end.reason == KT_END_CANCELLED, "%s", asker->error.message);
+    return scheduled_create(how, (struct kt_scheduler_params){.max_running = max_running,
+                                                              .headroom = 1,
+                                                              .drafts = KT_DRAFTS_LOOKUP});
 }
 
 /* Then with their answers as the beginning of a longer prompt, which kept sessions serve. */
@@ -67,7 +32,7 @@ static void ask_all(struct kt_scheduler *scheduler, struct asker *askers)
         for (int i = 0; i < N; i++) {
             struct asker *asker = &askers[i];
             asker_wait(asker);
-            expect_answer(asker);
+            scheduled_expect_answer(asker, usual.max_tokens);
             memcpy(asker->prompt + asker->n_prompt, asker->got, asker->n_got * sizeof(*asker->got));
             asker->prompt[asker->n_prompt + asker->n_got] = 7;
             asker->request.n_ids = asker->n_prompt += asker->n_got + 1;
@@ -98,7 +63,7 @@ START_TEST(drafts_change_nothing)
     struct asker *askers = make_askers();
     ask_all(scheduler, askers);
     free(askers);
-    struct kt_scheduler_stats stats = destroy(scheduler);
+    struct kt_scheduler_stats stats = scheduled_destroy(scheduler);
     if (how.max_sessions > 2) {
         ck_assert_uint_gt(stats.accepted_tokens, 20);
         ck_assert_uint_gt(stats.drafted_tokens, stats.accepted_tokens);
@@ -145,7 +110,7 @@ START_TEST(a_step_without_memory_is_done_again)
         asker_init(&askers[0], 7, 300, 0, 10); /* something to give back */
         ask_all(scheduler, askers);
         free(askers);
-        (void)destroy(scheduler);
+        (void)scheduled_destroy(scheduler);
     }
 }
 END_TEST
@@ -165,14 +130,14 @@ START_TEST(a_failed_step_leaves_nothing)
             for (int i = 0; i < 2; i++) {
                 asker_wait(&askers[i]);
                 if (askers[i].end.reason != KT_END_ERROR)
-                    expect_answer(&askers[i]);
+                    scheduled_expect_answer(&askers[i], usual.max_tokens);
                 ck_assert(round == 0 || askers[i].end.reason != KT_END_ERROR || at > 20);
                 askers[i].ended = false;
                 askers[i].n_got = 0;
             }
         }
         free(askers);
-        (void)destroy(scheduler);
+        (void)scheduled_destroy(scheduler);
     }
 }
 END_TEST
@@ -196,10 +161,10 @@ START_TEST(an_answer_is_ended_anywhere)
         ck_assert_uint_eq(askers[0].n_got, after);
         askers[0].end.reason = KT_END_CANCELLED; /* by nobody's token */
         for (int i = 0; i < 2; i++)
-            expect_answer(&askers[i]);
+            scheduled_expect_answer(&askers[i], usual.max_tokens);
     }
     free(askers);
-    (void)destroy(scheduler);
+    (void)scheduled_destroy(scheduler);
 }
 END_TEST
 
