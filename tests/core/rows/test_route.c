@@ -91,35 +91,59 @@ START_TEST(long_products_are_the_formula)
 }
 END_TEST
 
+enum { BAD_SIZE = 1056, BAD_TOKENS = 5, BAD_OUTPUTS = 19, BAD_ROW = 3 };
+
+/* Products of tokens of which BAD_ROW has such a number. */
+static void multiply_with(const struct kt_rows *rows, uint32_t bits, unsigned at, uint64_t *seed,
+                          float y[BAD_TOKENS][BAD_OUTPUTS])
+{
+    struct plane x = plane_make(KT_DTYPE_F32, BAD_TOKENS, 1, BAD_SIZE, 0, 1.0, seed);
+    struct plane w = plane_make(KT_DTYPE_BF16, BAD_OUTPUTS, 1, BAD_SIZE, 0, 1.0, seed);
+    struct kt_rows_multiply job = KT_ROWS_MULTIPLY_INIT;
+    memcpy(x.data + BAD_ROW * x.stride + 4 * at, &bits, 4);
+    job.n_rows = BAD_TOKENS;
+    job.n_outputs = BAD_OUTPUTS;
+    job.size = BAD_SIZE;
+    job.weight_dtype = KT_DTYPE_BF16;
+    job.input = plane_input(&x);
+    job.weight = w.data;
+    job.weight_stride = w.stride;
+    job.output = y[0];
+    ck_ok(kt_rows_multiply(rows, &job, &ck_error));
+    plane_free(&x);
+    plane_free(&w);
+}
+
 /* A NaN of any bits in a number of a token is in all of its products and in no others. */
 START_TEST(nan_of_any_bits_stays_in_its_token)
 {
     static const uint32_t nans[] = {0x7fc00000, 0x7f800001, 0x7fffffff, 0xffffffff, 0xff80ffff};
-    enum { SIZE = 1056, TOKENS = 5, OUTPUTS = 19 };
     const struct kt_rows *rows = level_open(_i);
     uint64_t seed = 6;
-    if (!rows)
-        return;
-    for (unsigned i = 0; i < sizeof nans / sizeof *nans; i++) {
-        struct plane x = plane_make(KT_DTYPE_F32, TOKENS, 1, SIZE, 0, 1.0, &seed);
-        struct plane w = plane_make(KT_DTYPE_BF16, OUTPUTS, 1, SIZE, 0, 1.0, &seed);
-        float y[TOKENS][OUTPUTS];
-        memcpy(x.data + 3 * x.stride + 4 * (SIZE - 1 - i), &nans[i], 4);
-        struct kt_rows_multiply job = KT_ROWS_MULTIPLY_INIT;
-        job.n_rows = TOKENS;
-        job.n_outputs = OUTPUTS;
-        job.size = SIZE;
-        job.weight_dtype = KT_DTYPE_BF16;
-        job.input = plane_input(&x);
-        job.weight = w.data;
-        job.weight_stride = w.stride;
-        job.output = y[0];
-        ck_ok(kt_rows_multiply(rows, &job, &ck_error));
-        for (unsigned r = 0; r < TOKENS; r++)
-            for (unsigned e = 0; e < OUTPUTS; e++)
-                ck_holds(isnan(y[r][e]) == (r == 3));
-        plane_free(&x);
-        plane_free(&w);
+    for (unsigned i = 0; rows && i < sizeof nans / sizeof *nans; i++) {
+        float y[BAD_TOKENS][BAD_OUTPUTS];
+        multiply_with(rows, nans[i], BAD_SIZE - 1 - i, &seed, y);
+        for (unsigned r = 0; r < BAD_TOKENS; r++)
+            for (unsigned e = 0; e < BAD_OUTPUTS; e++)
+                ck_holds(isnan(y[r][e]) == (r == BAD_ROW));
+    }
+    level_close();
+}
+END_TEST
+
+/* An infinite number gives no finite product of its token, on tiles a NaN; those of others are finite, also
+ * beside a number that is infinite once it is rounded to bfloat16. */
+START_TEST(infinity_stays_in_its_token)
+{
+    static const uint32_t large[] = {0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff};
+    const struct kt_rows *rows = level_open(_i);
+    uint64_t seed = 7;
+    for (unsigned i = 0; rows && i < 4; i++) {
+        float y[BAD_TOKENS][BAD_OUTPUTS];
+        multiply_with(rows, large[i], 17 * i, &seed, y);
+        for (unsigned r = 0; r < BAD_TOKENS; r++)
+            for (unsigned e = 0; e < BAD_OUTPUTS; e++)
+                ck_holds(r == BAD_ROW ? i > 1 || !isfinite(y[r][e]) : isfinite(y[r][e]));
     }
     level_close();
 }
@@ -352,6 +376,7 @@ int main(void)
     tcase_add_loop_test(tests, products_are_the_formula, 0, N_LEVELS);
     tcase_add_loop_test(tests, long_products_are_the_formula, 0, N_LEVELS);
     tcase_add_loop_test(tests, nan_of_any_bits_stays_in_its_token, 0, N_LEVELS);
+    tcase_add_loop_test(tests, infinity_stays_in_its_token, 0, N_LEVELS);
     tcase_add_loop_test(tests, nan_stays_in_its_token, 0, N_LEVELS);
     tcase_add_loop_test(tests, choices_are_the_rule, 0, N_LEVELS);
     tcase_add_loop_test(tests, ties_go_to_the_lower_one, 0, N_LEVELS);
