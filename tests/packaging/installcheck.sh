@@ -95,6 +95,10 @@ fi
 if [ -f "$stage$libexecdir/kt-serve" ] && [ -z "${EMULATOR:-}" ]; then
     step "kt run" kt run "$model/tiny-moe-q4_k_m.gguf" --dry-run
 fi
+step "kt version" kt version --format json
+grep -q "\"prefix\": \"$stage$prefix\"" "$work/log" && { [ -n "$stage" ] || [ ! -d "$pythondir/kt_kernel" ] ||
+    grep -q "\"python_package\": \"$pythondir/kt_kernel\"" "$work/log"; } ||
+    { cat "$work/log"; echo "installcheck: FAILED: it does not say where it is installed"; exit 1; }
 step "kt plugin check" kt plugin check --cases 1 "$stage$pluginsdir/kt_example.so" \
     --config "$stage$pluginconfdir/example.ini"
 grep -q '^speed .* of its limit' "$work/log" ||
