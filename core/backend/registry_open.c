@@ -262,9 +262,10 @@ static enum kt_status choose_level(struct kt_backend *backend, const struct kt_l
         return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "%s: level = %s needs %s",
                                  setting->origin, wish, text);
     }
+    char hint[KT_HINT_SIZE];
     return kt_backend_settle(backend, KT_BACKEND_FAILED, error,
-                             "%s: level = %s is none of its levels: auto %s", setting->origin, wish,
-                             backend->levels);
+                             "%s: level = %s is none of its levels: auto %s%s", setting->origin, wish,
+                             backend->levels, kt_hint(wish, backend->levels, hint, sizeof hint));
 }
 
 /* Can the plugin work at the level? ABI 1.0 does not have the field. */

@@ -158,6 +158,14 @@ static bool cut_key(char *key, const char *part[PARTS])
     return false;
 }
 
+static enum kt_status fail_level(const struct kt_backend *backend, const struct kt_setting *setting,
+                                 const char *level, struct kt_error *error)
+{
+    char hint[KT_HINT_SIZE];
+    return kt_fail(error, KT_E_CONFIG, "%s: %s has no level \"%s\"; it has %s%s", setting->origin,
+                   backend->name, level, backend->levels, kt_hint(level, backend->levels, hint, sizeof hint));
+}
+
 static enum kt_status check_setting(const struct kt_backend *backend, const struct kt_setting *setting,
                                     struct kt_error *error)
 {
@@ -166,8 +174,7 @@ static enum kt_status check_setting(const struct kt_backend *backend, const stru
     if (strcmp(setting->key, "level") == 0)
         return find_level(backend->plugin, setting->value)
                    ? KT_OK
-                   : kt_fail(error, KT_E_CONFIG, "%s: %s has no level \"%s\"; it has %s", setting->origin,
-                             backend->name, setting->value, backend->levels);
+                   : fail_level(backend, setting, setting->value, error);
     (void)snprintf(key, sizeof key, "%s", setting->key);
     if (strlen(setting->key) >= sizeof key || !cut_key(key, part))
         return kt_fail(error, KT_E_CONFIG,
@@ -176,8 +183,7 @@ static enum kt_status check_setting(const struct kt_backend *backend, const stru
                        setting->origin, setting->section, setting->key);
     const struct kt_level *level = find_level(backend->plugin, part[0]);
     if (!level)
-        return kt_fail(error, KT_E_CONFIG, "%s: %s has no level \"%s\"; it has %s", setting->origin,
-                       backend->name, part[0], backend->levels);
+        return fail_level(backend, setting, part[0], error);
     if (strcmp(part[3], KT_TUNED_GAIN) == 0)
         return check_gain(setting, error);
     struct names names;

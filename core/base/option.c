@@ -2,6 +2,7 @@
 #include "core/base/option.h"
 
 #include "core/base/error.h"
+#include "core/base/suggest.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -56,6 +57,7 @@ static bool parse_enum(const char *choices, const char *text, int64_t *number)
 
 static enum kt_status refuse(const struct kt_option *option, const char *text, struct kt_error *error)
 {
+    char hint[KT_HINT_SIZE];
     switch (option->type) {
     case KT_OPTION_BOOL:
         return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be yes or no (or true, false, on, off, 1, 0)",
@@ -64,8 +66,9 @@ static enum kt_status refuse(const struct kt_option *option, const char *text, s
         return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be a whole number from %" PRId64 " to %" PRId64,
                        option->key, text, option->minimum, option->maximum);
     case KT_OPTION_ENUM:
-        return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be one of %s%s", option->key, text,
-                       option->choices[0] == '|' ? "\"\" (none)" : "", option->choices);
+        return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be one of %s%s%s", option->key, text,
+                       option->choices[0] == '|' ? "\"\" (none)" : "", option->choices,
+                       kt_hint(text, option->choices, hint, sizeof hint));
     case KT_OPTION_STRING:
         break;
     }

@@ -2,9 +2,10 @@
 /* suggest.c - the nearest of some words, by edit distance. */
 #include "core/base/suggest.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { LONGEST = 96, FARTHEST = 3 };
+enum { LONGEST = 96, FARTHEST = 3, MAX_WORDS = 64, MAX_TEXT = 1024 };
 
 /* Levenshtein's distance; only one row of the table is kept. */
 static size_t measure(const char *a, size_t a_length, const char *b, size_t b_length)
@@ -49,4 +50,19 @@ const char *kt_nearest(const char *word, const char *const *candidates, size_t n
         }
     }
     return nearest;
+}
+
+const char *kt_hint(const char *word, const char *words, char *hint, size_t size)
+{
+    char copy[MAX_TEXT], *rest = NULL;
+    const char *names[MAX_WORDS];
+    size_t n = 0;
+    (void)snprintf(copy, sizeof copy, "%s", words);
+    for (char *name = strtok_r(copy, " |", &rest); name && n < MAX_WORDS; name = strtok_r(NULL, " |", &rest))
+        names[n++] = name;
+    const char *nearest = kt_nearest(word, names, n);
+    hint[0] = '\0';
+    if (nearest)
+        (void)snprintf(hint, size, ", did you mean %s?", nearest);
+    return hint;
 }

@@ -8,4 +8,9 @@
 /* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
 const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
 
+/* ", did you mean avx2?" of the words in a text, which stand between spaces or |; "" if none is near. Returns
+ * `hint`. */
+enum { KT_HINT_SIZE = 128 };
+const char *kt_hint(const char *word, const char *words, char *hint, size_t size);
+
 #endif

@@ -139,7 +139,7 @@ says '^off '
 says_not '^absent '
 kt backends of
 exits 1
-warns "did you mean 'off'?"
+warns 'did you mean off?'
 kt config check
 exits 1
 says '^plugin  *absent  *failed'

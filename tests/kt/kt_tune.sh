@@ -129,7 +129,7 @@ sed 's/^level = brisk/level = briskly/' "$tuned" >"$dir/wrong"
 cp "$dir/wrong" "$tuned"
 kt config check --config "$dir/kt.ini"
 exits 1
-says 'slow has no level "briskly"; it has'
+says 'slow has no level "briskly"; it has .*, did you mean brisk?'
 rm "$tuned"
 
 # Without time the standards stay, and no file is written.

@@ -197,6 +197,39 @@ refused '^kt plugin: error: NAME is missing after new'
 kt quant
 refused "unknown verb 'quant', did you mean 'convert'?"
 
+# Wherever words of a list are taken, the nearest to a wrong one is named.
+hints()
+{
+    word=$1
+    shift
+    kt "$@"
+    exits 2
+    warns ", did you mean $word?"
+}
+hints frequency place --placement frequncy
+hints json version --format jsn
+hints mmap forward x --input y --io nmap
+hints AMXINT4 explain x --backend AMXINT9
+hints q4_k bench --source-type q4k
+hints q8_0 bench --attention gpt-oss --cache q80
+hints gpt-oss bench --attention gpt-os
+hints kimi-k2 bench --shape kimi-k3
+hints avx512 doctor --set core.cpu_variant=avx51
+hints required doctor --set plugin.bf16.module=x --set plugin.bf16.enabled=reqired
+hints huggingface model pull x/y --hub hugingface
+if [ -x "$KT_TEST_BUILD/kt-engine" ]; then
+    hints q8_0 perplexity x y --cache q80
+fi
+if [ -x "$KT_TEST_BUILD/kt-serve" ]; then
+    hints lookup run x --speculate lokup
+    hints sglang run x --engine sglan
+    hints access run x --log-level acess
+    hints bf16 chat --kv bf61
+fi
+kt backends llamafle --set plugin.llamafile.module=x
+exits 1
+warns "no backend 'llamafle' is configured, did you mean llamafile?"
+
 # A shared option may stand before the verb, and options may be shortened.
 kt --format json version
 exits 0

@@ -138,10 +138,8 @@ static int check_names(const struct kt_cli *cli, const struct kt_context *contex
             found |= strcmp(names[i], cli->arguments[a]) == 0;
         if (found)
             continue;
-        const char *near = kt_cli_nearest(cli->arguments[a], names, n_names);
-        code = kt_cli_error(cli, "no backend '%s' is configured%s%s%s", cli->arguments[a],
-                            near ? ", did you mean '" : "; 'kt backends' lists them", near ? near : "",
-                            near ? "'?" : "");
+        code = kt_cli_error(cli, "no backend '%s' is configured%s; 'kt backends' lists them",
+                            cli->arguments[a], kt_cli_hint(cli->arguments[a], names, n_names).text);
     }
     free(names);
     return code;

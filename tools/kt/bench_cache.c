@@ -58,13 +58,12 @@ int bench_heads_choose(const struct kt_cli *cli, const char *text, struct bench_
     (void)snprintf(shape->name, sizeof shape->name, "%s", text);
     if ((fields == 3 || fields == 5) && sizes[end] == 0 && is_shape(shape))
         return KT_EXIT_OK;
-    const char *near = kt_cli_nearest(text, names, COUNT(known));
     return kt_cli_usage(cli,
-                        "--attention %s is no shape%s%s%s; shapes are qwen3-30b-a3b, gpt-oss, qwen3-next, "
+                        "--attention %s is no shape%s; shapes are qwen3-30b-a3b, gpt-oss, qwen3-next, "
                         "deepseek-v3, kimi-k2, qwen3-next-delta, HEADS/KVxSIZE such as 32/4x128, "
                         "HEADS/KVxKEYxVALUE, HEADS/KVxKEY:VALUE where values are the first numbers of keys, "
                         "and delta:VALUES/KEYSxSIZE or xKEYxVALUE, heads of Gated DeltaNet, multiples of 16",
-                        text, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+                        text, kt_cli_hint(text, names, COUNT(known)).text);
 }
 
 int bench_form_choose(const struct kt_cli *cli, const char *text, const struct bench_form **form)
@@ -74,7 +73,8 @@ int bench_form_choose(const struct kt_cli *cli, const char *text, const struct b
             *form = &forms[i];
             return KT_EXIT_OK;
         }
-    return kt_cli_usage(cli, "--cache %s is not known; bf16, q8_0 and f32 are", text);
+    return kt_cli_usage(cli, "--cache %s is not known%s; bf16, q8_0 and f32 are", text,
+                        kt_cli_hint_of(text, "bf16 q8_0 f32").text);
 }
 
 /* ---- a cache ---- */

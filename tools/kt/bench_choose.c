@@ -46,8 +46,8 @@ int bench_choose_types(struct bench *bench, const char *text)
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
         bench->types[i] = bench_source_find(names[i]);
         if (bench->types[i] == NULL)
-            code = kt_cli_usage(bench->cli, "--source-type %s is not known; types are %s", names[i],
-                                bench_source_names());
+            code = kt_cli_usage(bench->cli, "--source-type %s is not known%s; types are %s", names[i],
+                                kt_cli_hint_of(names[i], bench_source_names()).text, bench_source_names());
     }
     bench->n_types = n;
     free(copy);
@@ -102,10 +102,8 @@ static int check_backend(const struct bench *bench, const char *name)
                             (size_t)info.state < COUNT(states) ? states[info.state] : "not loaded",
                             info.reason);
     }
-    const char *near = kt_cli_nearest(name, known, n_known);
-    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them", name,
-                        near != NULL ? ", did you mean " : "", near != NULL ? near : "",
-                        near != NULL ? "?" : "");
+    return kt_cli_usage(bench->cli, "no backend %s is configured%s; `kt backends` lists them", name,
+                        kt_cli_hint(name, known, n_known).text);
 }
 
 int bench_find_backends(struct bench *bench, bool with_reference)

@@ -31,12 +31,10 @@ int bench_shape_choose(const struct kt_cli *cli, const char *text, struct bench_
         return KT_EXIT_OK;
     }
     if (strchr(text, ',') == NULL) {
-        const char *near = kt_cli_nearest(text, names, COUNT(known));
         return kt_cli_usage(cli,
-                            "--shape %s is not known%s%s%s; shapes are qwen3-30b-a3b, "
+                            "--shape %s is not known%s; shapes are qwen3-30b-a3b, "
                             "deepseek-v3, mixtral-8x7b, kimi-k2 and H,I,E,K",
-                            text, near != NULL ? ", did you mean " : "", near != NULL ? near : "",
-                            near != NULL ? "?" : "");
+                            text, kt_cli_hint(text, names, COUNT(known)).text);
     }
     uint64_t n[4];
     size_t count = kt_cli_list(cli, "shape", text, n, 4);

@@ -196,8 +196,23 @@ const char *kt_cli_backend(struct kt_cli *cli, const char *option, const char *n
 /* Adds "section.key=value", which overrides earlier settings. */
 void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
+/* ---- nearest.c ------------------------------------------------------------------------------ */
+
 /* The candidate nearest to `word`, or NULL if none is near. */
 const char *kt_cli_nearest(const char *word, const char *const *candidates, size_t n);
+
+/* ", did you mean frequency?" of the candidate nearest to `word`; "" if none is near. For messages:
+ * kt_cli_usage(cli, "%s is not known%s", word, kt_cli_hint(word, names, n).text). */
+struct kt_cli_hint {
+    char text[192];
+};
+struct kt_cli_hint kt_cli_hint(const char *word, const char *const *candidates, size_t n);
+/* The same of the words in a text, "uniform|frequency" or with spaces or commas between them. */
+struct kt_cli_hint kt_cli_hint_of(const char *word, const char *words);
+
+/* The index of a verb's action; -1 after a message, which says that `needed` is. */
+int kt_cli_action(const struct kt_cli *cli, const char *word, const char *const *actions, size_t n,
+                  const char *needed);
 
 /* ---- cli.c ---------------------------------------------------------------------------------- */
 

@@ -169,16 +169,7 @@ static const struct kt_cli_command command =
 
 static int find_action(const struct kt_cli *cli, const char *word)
 {
-    for (int i = 0; i < N_ACTIONS; i++) {
-        if (strcmp(word, actions[i]) == 0)
-            return i;
-    }
-    const char *near = kt_cli_nearest(word, actions, N_ACTIONS);
-    if (near)
-        kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", word, near);
-    else
-        kt_cli_usage(cli, "unknown action '%s': %s is needed", word, command.arguments);
-    return -1;
+    return kt_cli_action(cli, word, actions, N_ACTIONS, command.arguments);
 }
 
 static int check_words(const struct kt_cli *cli, enum action action, const struct args *args)

@@ -125,9 +125,8 @@ static int fail_unset(const struct kt_cli *cli, const struct kt_config *config, 
         bool there = kt_config_setting(config, i, &setting, NULL) == KT_OK;
         names[i] = kt_cli_format(cli, "%s.%s", there ? setting.section : "", there ? setting.key : "");
     }
-    const char *near = kt_cli_nearest(text, (const char *const *)names, n);
-    int code = kt_cli_error(cli, "%s is not set and has no default%s%s%s", text,
-                            near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    int code = kt_cli_error(cli, "%s is not set and has no default%s", text,
+                            kt_cli_hint(text, (const char *const *)names, n).text);
     for (size_t i = 0; i < n; i++)
         free(names[i]);
     free(names);

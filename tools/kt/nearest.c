@@ -2,6 +2,7 @@
 /* nearest.c - the known name that is nearest to a wrong one, for "did you mean". */
 #include "tools/kt/cli.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static size_t smaller(size_t a, size_t b)
@@ -45,4 +46,40 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
         }
     }
     return best;
+}
+
+struct kt_cli_hint kt_cli_hint(const char *word, const char *const *candidates, size_t n)
+{
+    struct kt_cli_hint hint = {.text = ""};
+    const char *near = kt_cli_nearest(word, candidates, n);
+    if (near && strcmp(near, word) != 0)
+        (void)snprintf(hint.text, sizeof(hint.text), ", did you mean %s?", near);
+    return hint;
+}
+
+struct kt_cli_hint kt_cli_hint_of(const char *word, const char *words)
+{
+    static const char between[] = "|, ";
+    char copy[1024], *rest = NULL;
+    const char *names[64];
+    size_t n = 0;
+    (void)snprintf(copy, sizeof(copy), "%s", words);
+    for (char *name = strtok_r(copy, between, &rest); name && n < sizeof(names) / sizeof(names[0]);
+         name = strtok_r(NULL, between, &rest))
+        names[n++] = name;
+    return kt_cli_hint(word, names, n);
+}
+
+int kt_cli_action(const struct kt_cli *cli, const char *word, const char *const *actions, size_t n,
+                  const char *needed)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(word, actions[i]) == 0)
+            return (int)i;
+    const char *near = kt_cli_nearest(word, actions, n);
+    if (near)
+        kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", word, near);
+    else
+        kt_cli_usage(cli, "unknown action '%s': %s is needed", word, needed);
+    return -1;
 }

@@ -81,9 +81,8 @@ const char *kt_cli_backend(struct kt_cli *cli, const char *option, const char *n
         return backend;
     while (n < 32 && (names[n] = kt_method_name(n)))
         n++;
-    const char *near = kt_cli_nearest(name, names, n);
-    kt_cli_usage(cli, "--%s %s: neither a method of KT-Kernel's nor a backend's name%s%s%s", option, name,
-                 near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    kt_cli_usage(cli, "--%s %s: neither a method of KT-Kernel's nor a backend's name%s", option, name,
+                 kt_cli_hint(name, names, n).text);
     return NULL;
 }
 
@@ -141,7 +140,8 @@ static bool take_choice(const struct kt_cli *cli, const struct kt_cli_option *ro
             break;
         word += n + 1;
     }
-    kt_cli_usage(cli, "--%s %s: one of %s is needed", row->name, text, row->values);
+    kt_cli_usage(cli, "--%s %s: one of %s is needed%s", row->name, text, row->values,
+                 kt_cli_hint_of(text, row->values).text);
     return false;
 }
 

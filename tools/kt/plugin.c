@@ -74,14 +74,11 @@ static const struct kt_cli_command command = {
 static int check_words(const struct kt_cli *cli)
 {
     const char *action = cli->arguments[0];
-    bool is_check = strcmp(action, "check") == 0;
-    if (!is_check && strcmp(action, "new") != 0) {
-        const char *near = kt_cli_nearest(action, actions, 2);
-        return near ? kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", action, near)
-                    : kt_cli_usage(cli, "unknown action '%s': check or new is needed", action);
-    }
+    int index = kt_cli_action(cli, action, actions, 2, "check or new");
+    if (index < 0)
+        return KT_EXIT_USAGE;
     if (cli->n_arguments < 2)
-        return kt_cli_usage(cli, "%s is missing after %s", is_check ? "FILE.so" : "NAME", action);
+        return kt_cli_usage(cli, "%s is missing after %s", index == 0 ? "FILE.so" : "NAME", action);
     return KT_EXIT_OK;
 }
 

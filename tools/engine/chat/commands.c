@@ -220,7 +220,6 @@ void kt_chat_command_run(struct kt_chat *chat, const char *line)
     }
     char word[64];
     (void)snprintf(word, sizeof(word), "%.*s", (int)length, line);
-    const char *near = kt_cli_nearest(word, names, n);
-    (void)kt_cli_error(chat->cli, "%s is no command%s%s%s; /help lists them, and //%s is a message", word,
-                       near ? ", did you mean " : "", near ? near : "", near ? "?" : "", word + 1);
+    (void)kt_cli_error(chat->cli, "%s is no command%s; /help lists them, and //%s is a message", word,
+                       kt_cli_hint(word, names, n).text, word + 1);
 }

@@ -17,7 +17,8 @@ bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype)
         if (strcmp(forms[i].name, name) == 0)
             *dtype = forms[i].dtype;
     if (name && *dtype == 0)
-        (void)kt_cli_usage(cli, "--cache %s is none of bf16, q8_0, f32", name);
+        (void)kt_cli_usage(cli, "--cache %s is none of bf16, q8_0, f32%s", name,
+                           kt_cli_hint_of(name, "bf16 q8_0 f32").text);
     return !name || *dtype != 0;
 }
 

@@ -49,8 +49,8 @@ static int choose_method(struct kt_cli *cli, const struct kt_words *words, struc
     char *wish;
     int code = find_wish(cli, &wish);
     const char *backend = named ? kt_method_backend(named) : wish ? kt_method_backend(wish) : NULL;
-    if (code == KT_EXIT_OK && named && !backend)
-        code = kt_cli_usage(cli, "--kt-method %s: no method of KT-Kernel's, and no backend", named);
+    if (code == KT_EXIT_OK && named && !backend && !kt_cli_backend(cli, "kt-method", named))
+        code = KT_EXIT_USAGE;
     plan->method = backend ? name_method(backend, plan->facts.format) : plan->facts.format;
     if (named)
         plan->method = named;

@@ -102,13 +102,10 @@ static int unset(const struct kt_cli *cli, struct registry_change *change, const
     const struct registry_model *found = registry_find(&change->registry, model);
     if (registry_get(found, key) && strcmp(key, REGISTRY_PATH) != 0)
         return registry_set(cli, change, model, key, NULL);
-    const char *near = kt_cli_nearest(key, names, MODEL_N_KEPT + 1);
     if (strcmp(key, REGISTRY_PATH) == 0)
         return kt_cli_usage(cli, "--unset path: a model without one is none; kt model remove forgets it");
-    return kt_cli_error(cli, "%s:%u: the model %s has no %s%s%s%s", change->registry.path, found->line, model,
-                        key, near && strcmp(near, key) != 0 ? ", did you mean " : "",
-                        near && strcmp(near, key) != 0 ? near : "",
-                        near && strcmp(near, key) != 0 ? "?" : "");
+    return kt_cli_error(cli, "%s:%u: the model %s has no %s%s", change->registry.path, found->line, model,
+                        key, kt_cli_hint(key, names, MODEL_N_KEPT + 1).text);
 }
 
 static bool says_something(const struct model_args *args)

@@ -33,9 +33,8 @@ static void warn_of_others(const struct kt_cli *cli, const struct registry *regi
         const struct registry_pair *pair = &model->pairs[i];
         if (is_own_key(pair->key) || model_find_kept(pair->key))
             continue;
-        const char *near = kt_cli_nearest(pair->key, names, MODEL_N_KEPT);
-        kt_cli_warn(cli, "%s:%u: [%s] %s: no such key, so it is left alone%s%s%s", registry->path, pair->line,
-                    model->name, pair->key, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        kt_cli_warn(cli, "%s:%u: [%s] %s: no such key, so it is left alone%s", registry->path, pair->line,
+                    model->name, pair->key, kt_cli_hint(pair->key, names, MODEL_N_KEPT).text);
     }
 }
 

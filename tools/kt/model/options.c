@@ -80,17 +80,8 @@ static const char *const actions[MODEL_N_ACTIONS] = {"list",   "add",  "scan", "
 
 static int find_action(const struct kt_cli *cli, const char *word)
 {
-    for (int i = 0; i < MODEL_N_ACTIONS; i++)
-        if (strcmp(word, actions[i]) == 0)
-            return i;
-    const char *near = kt_cli_nearest(word, actions, MODEL_N_ACTIONS);
-    if (near)
-        kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", word, near);
-    else
-        kt_cli_usage(
-            cli, "unknown action '%s': list, add, scan, info, edit, remove, path, pull or verify is needed",
-            word);
-    return -1;
+    return kt_cli_action(cli, word, actions, MODEL_N_ACTIONS,
+                         "list, add, scan, info, edit, remove, path, pull or verify");
 }
 
 /* The first option that was given and that the action does not take; NULL: none. */
