@@ -80,9 +80,18 @@ says '"reason": "kt_absent.so is not in '
 kt explain --model "$model" --backend absent
 exits 0
 says '^0,3  *absent  *refused '
+# A name that nothing has is said once, and who set it.
 kt explain --model "$model" --backend absnt
+exits 2
+[ "$(grep -c absnt "$err")" -eq 1 ] && [ ! -s "$out" ] || fail "an unknown backend is named once"
+warns 'error: no backend absnt is configured, did you mean absent?'
+kt forward --model "$model" --input "$trace" --backend absnt
 exits 1
-[ "$(grep -c 'no backend absnt is configured' "$out")" -eq 7 ] || fail "the message must stand once for each line but that of routers"
+[ "$(grep -c absnt "$err")" -eq 1 ] || fail "an unknown backend is named once"
+printf '[core]\nbackend = absnt\n' >"$dir/wish.ini"
+kt explain --model "$model" --config "$dir/wish.ini"
+exits 1
+warns 'wish.ini:2: backend = absnt: no such backend is configured, did you mean absent?'
 rm "$dir/shipped/absent.ini"
 
 # A reason does not begin with the name that stands beside it.

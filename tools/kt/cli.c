@@ -226,6 +226,60 @@ int kt_cli_context(struct kt_cli *cli, struct kt_context **context)
     return KT_EXIT_OK;
 }
 
+/* The wished backend and where it was set; both allocated. False: none, or auto. */
+static bool find_wish(const struct kt_cli *cli, char **name, char **origin)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_config *config;
+    struct kt_setting setting;
+    bool found = false;
+    params.file = cli->config_file;
+    params.settings = cli->settings;
+    params.n_settings = cli->n_settings;
+    if (kt_config_create(&params, &config, NULL) != KT_OK)
+        return false;
+    for (size_t i = 0; i < kt_config_setting_count(config) && !found; i++) {
+        found = kt_config_setting(config, i, &setting, NULL) == KT_OK &&
+                strcmp(setting.section, "core") == 0 && strcmp(setting.key, "backend") == 0 &&
+                strcmp(setting.value, "auto") != 0;
+    }
+    if (found) {
+        *name = kt_cli_format(cli, "%s", setting.value);
+        *origin = kt_cli_format(cli, "%s", setting.origin);
+    }
+    kt_config_destroy(config);
+    return found;
+}
+
+int kt_cli_check_backend(struct kt_cli *cli, const struct kt_context *context)
+{
+    size_t n = kt_context_backend_count(context), n_names = 0;
+    char *name, *origin;
+    bool found = false;
+    int code = KT_EXIT_OK;
+    if (!find_wish(cli, &name, &origin))
+        return KT_EXIT_OK;
+    const char **names = kt_cli_alloc(cli, n, sizeof(*names));
+    for (size_t i = 0; i < n; i++) {
+        struct kt_backend_info info;
+        if (kt_context_backend(context, i, &info, NULL) != KT_OK)
+            continue;
+        names[n_names++] = info.name;
+        found |= strcmp(info.name, name) == 0;
+    }
+    struct kt_cli_hint hint = kt_cli_hint(name, names, n_names);
+    if (!found && strcmp(origin, "parameter") == 0)
+        code = kt_cli_usage(cli, "no backend %s is configured%s; 'kt backends' lists them", name, hint.text);
+    else if (!found)
+        code =
+            kt_cli_error(cli, "%s: backend = %s: no such backend is configured%s; 'kt backends' lists them",
+                         origin, name, hint.text);
+    free(names);
+    free(name);
+    free(origin);
+    return code;
+}
+
 int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint **checkpoint)
 {
     struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;

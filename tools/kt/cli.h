@@ -239,6 +239,9 @@ int kt_cli_check_settings(struct kt_cli *cli);
  */
 void kt_cli_try_plugins(const struct kt_cli *cli, struct kt_config *config);
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context);
+/* Is the wished backend, core.backend, configured? Said once here instead of by each layer. Returns 0, or an
+ * exit code after a message. */
+int kt_cli_check_backend(struct kt_cli *cli, const struct kt_context *context);
 
 /* Opens a checkpoint with --io and tells the SIGBUS handler its name. */
 int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint **checkpoint);

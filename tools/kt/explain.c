@@ -366,7 +366,9 @@ int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
     if (code == KT_EXIT_OK)
         code = kt_cli_context(cli, &context);
     if (code == KT_EXIT_OK) {
-        code = explain(cli, &args, context, &sources);
+        code = kt_cli_check_backend(cli, context);
+        if (code == KT_EXIT_OK)
+            code = explain(cli, &args, context, &sources);
         kt_context_destroy(context);
     }
     kt_checkpoint_close(experts);
