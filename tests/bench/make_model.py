@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a model of random weights in the shape of Qwen3-30B-A3B, as a GGUF file, to measure whole models by.
 
-    make_model.py [--type q4_k_m|bf16] [--layers 8] FILE.gguf
+    make_model.py [--type q4_k_m|bf16] [--layers 8] [--hollow] FILE.gguf
 
 Numbers are drawn so that activations neither vanish nor grow. Weights of K-quants are random codes below fixed
-scales, which is as good as quantised random numbers where only the time counts. There is no tokenizer.
+scales, which is as good as quantised random numbers where only the time counts. There is no tokenizer. With
+--hollow the weights are a hole in the file, which takes no room: for verbs that read none.
 """
 
 import argparse
@@ -109,7 +110,7 @@ def aligned(size):
     return -size % ALIGNMENT
 
 
-def write(path, kind, n_layers):
+def write(path, kind, n_layers, hollow):
     rng = np.random.default_rng(1)
     listed = list(tensors(kind, n_layers))
     keys = metadata(n_layers)
@@ -123,6 +124,9 @@ def write(path, kind, n_layers):
         offset += sizes[-1] + aligned(sizes[-1])
     with open(path, "wb") as file:
         file.write(head + bytes(aligned(len(head))))
+        if hollow:
+            file.truncate(file.tell() + offset)
+            return
         for (name, dimensions, make), size in zip(listed, sizes):
             left = int(np.prod(dimensions, dtype=np.int64))
             while left > 0:
@@ -138,9 +142,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--type", choices=("q4_k_m", "bf16"), default="q4_k_m")
     parser.add_argument("--layers", type=int, default=8, help="at least 8 with q4_k_m")
+    parser.add_argument("--hollow", action="store_true", help="no weights, only their place")
     parser.add_argument("file")
     args = parser.parse_args()
-    write(args.file, args.type, args.layers)
+    write(args.file, args.type, args.layers, args.hollow)
 
 
 if __name__ == "__main__":

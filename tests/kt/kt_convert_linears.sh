@@ -43,7 +43,7 @@ says '^packed linears:  *17$'
 says '^blk.1.attn_v  *128  *256  q6_k  no  *amx_int8-1 '
 kt explain "$store"
 exits 0
-says '^blk.0-3.attn_output  *4  amx_int8-1  256x256  *amx_int8 '
+says '^blk.0-3.attn_output  *4  amx_int8-1  *amx_int8 '
 says '^packed linears:  *1.3 MiB$'
 kt explain "$store" --backend reference --set core.strict=yes
 exits 1

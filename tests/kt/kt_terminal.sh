@@ -79,6 +79,24 @@ terminal 72 backends
 tr -s ' \n' '\n\n' <"$out" | sort | comm -23 "$dir/words" - >"$dir/broken"
 [ ! -s "$dir/broken" ] || fail "words are broken: $(cat "$dir/broken")"
 
+# A model of 48 layers is explained on one screen of 24 lines, with the command and the next prompt; no line wraps.
+if [ "${PYTHON:-:}" != : ] && "$PYTHON" -c 'import numpy' 2>/dev/null &&
+    PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$KT_TEST_SOURCE/tests/bench/make_model.py" --hollow --layers 48 "$dir/48.gguf"; then
+    with_plugin attention || :
+    terminal 80 explain "$dir/48.gguf" --set core.memory_mib=65536
+    exits 0
+    sed -i '/^kt explain: warning: /d' "$out"
+    fits
+    [ "$(wc -l <"$out")" -le 22 ] || fail "it is longer than a screen"
+    says '^0-5,8,11,...,38,41-47  *q4_k q4_k q6_k  .* MiB$'
+    says '^blk.0-5,8,11,...,38,41-47.attn_v  *24  q6_k  .* [KM]iB$'
+    says '^threads:  *[0-9]*  .*  [a-z ]*: '
+    terminal 80 explain "$dir/48.gguf" --set core.memory_mib=65536 -v
+    says '128x2048x768'
+    says 'BUFFERS'
+    rm "$dir/48.gguf"
+fi
+
 # The line of progress never wraps: it could not be removed again.
 terminal 40 bench "$model" --layers 0 --backend reference --threads 1 --cycle 2 --repeats 3 --runs 1
 exits 0

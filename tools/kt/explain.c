@@ -263,11 +263,14 @@ static int print(struct kt_cli *cli, const struct args *args, struct kt_context 
     struct kt_output *output = kt_output_create(cli, "kt.explain", 1);
     struct kt_context_info info;
     struct tables tables = {.nodes = NULL};
+    struct kt_column columns[COUNT(layer_columns)];
     size_t n_failed = 0;
     add_facts(cli, output, args, context, plans, n, linears);
     if (!args->layers)
         kt_whole_sizes(output, context, sources->checkpoint, args->experts ? sources->experts : NULL);
-    tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
+    tables.layers =
+        kt_output_table(output, "rows", kt_explain_columns(cli, layer_columns, COUNT(columns), columns),
+                        COUNT(columns));
     tables.candidates = kt_output_table(output, "candidates", candidate_columns, COUNT(candidate_columns));
     kt_context_info(context, &info);
     if (info.n_nodes > 1 || cli->format != KT_FORMAT_TABLE)

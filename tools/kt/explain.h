@@ -22,6 +22,11 @@ bool kt_explain_is_same(const struct kt_plan *a, const struct kt_plan *b);
 /* "y=f32 activations=int8": the options of a backend, cut to fit. */
 void kt_explain_options(const struct kt_context *context, const char *backend, char *text, size_t size);
 
+/* The columns of a table for people, without -v: those that all rows share or that JSON has are left out, for
+ * lines that do not wrap. `copy` has room for n. */
+const struct kt_column *kt_explain_columns(const struct kt_cli *cli, const struct kt_column *columns,
+                                           size_t n, struct kt_column *copy);
+
 /* The columns of a table row that a plan fills: of the backend, its sizes and how it keeps the weights. */
 void kt_explain_put_plan(const struct kt_context *context, struct kt_table *table,
                          const struct kt_plan *plan);

@@ -11,6 +11,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+#define N_COLUMNS 21
+
 struct linear {
     const struct kt_model_linear *of;
     bool routes; /* no linear to an engine: it has no plan */
@@ -24,9 +26,10 @@ struct kt_explain_linears {
     struct linear *linear; /* by layer, then as the files have them */
     size_t n;
     size_t n_left_out;
+    struct kt_column columns[N_COLUMNS]; /* of linears, as they are shown */
 };
 
-static const struct kt_column linear_columns[] = {
+static const struct kt_column linear_columns[N_COLUMNS] = {
     {"name", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
     {"linears", "LINEARS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_LIST},
@@ -237,7 +240,10 @@ void kt_explain_linears_facts(struct kt_output *output, const struct kt_explain_
 void kt_explain_linears_tables(const struct kt_cli *cli, const struct kt_context *context,
                                struct kt_output *output, struct kt_explain_linears *linears)
 {
-    struct kt_table *rows = kt_output_table(output, "linears", linear_columns, COUNT(linear_columns));
+    struct kt_table *rows =
+        kt_output_table(output, "linears",
+                        kt_explain_columns(cli, linear_columns, COUNT(linear_columns), linears->columns),
+                        COUNT(linear_columns));
     struct kt_table *candidates =
         kt_output_table(output, "linear_candidates", candidate_columns, COUNT(candidate_columns));
     bool *grouped = kt_cli_alloc(cli, linears->n + 1, sizeof(*grouped));

@@ -72,6 +72,20 @@ void kt_explain_options(const struct kt_context *context, const char *backend, c
     }
 }
 
+const struct kt_column *kt_explain_columns(const struct kt_cli *cli, const struct kt_column *columns,
+                                           size_t n, struct kt_column *copy)
+{
+    static const char *const details[] = {"shape", "buffer_bytes", "options"};
+    if (cli->verbose)
+        return columns;
+    memcpy(copy, columns, n * sizeof(*columns));
+    for (size_t c = 0; c < n; c++)
+        for (size_t d = 0; d < sizeof(details) / sizeof(details[0]); d++)
+            if (strcmp(columns[c].name, details[d]) == 0)
+                copy[c].flags |= KT_COLUMN_HIDDEN;
+    return copy;
+}
+
 void kt_explain_put_plan(const struct kt_context *context, struct kt_table *table, const struct kt_plan *plan)
 {
     const struct kt_candidate *taken = kt_explain_chosen(plan);

@@ -62,7 +62,7 @@ static size_t measure_character(const char *s, size_t n)
     return width < 0 ? 1 : (size_t)width;
 }
 
-static size_t measure(const char *text)
+size_t kt_text_width(const char *text)
 {
     size_t width = 0;
     while (*text) {
@@ -74,7 +74,7 @@ static size_t measure(const char *text)
     return width;
 }
 
-static void put_text(const char *text, size_t length)
+void kt_text_put(const char *text, size_t length)
 {
     const char *end = text + length;
     while (text < end) {
@@ -87,14 +87,13 @@ static void put_text(const char *text, size_t length)
     }
 }
 
-static void put_spaces(size_t n)
+void kt_text_spaces(size_t n)
 {
     while (n-- > 0)
         putchar(' ');
 }
 
-/* Columns of the terminal, or 0: no limit. */
-static size_t find_terminal_width(void)
+size_t kt_terminal_width(void)
 {
     struct winsize size;
     if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
@@ -104,8 +103,7 @@ static size_t find_terminal_width(void)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static char *format_value(const struct kt_cli *cli, const struct kt_column *column,
-                          const struct kt_cell *value)
+char *kt_text_value(const struct kt_cli *cli, const struct kt_column *column, const struct kt_cell *value)
 {
     char text[32];
     if (!value->set)
@@ -129,34 +127,6 @@ static char *format_value(const struct kt_cli *cli, const struct kt_column *colu
     if (column->decimals >= 0)
         return kt_cli_format(cli, "%.*f", column->decimals, value->real);
     return kt_cli_format(cli, "%.3g", value->real);
-}
-
-/* Facts for people have a title; an empty text is left out. */
-static bool is_shown(const struct kt_fact *fact)
-{
-    return fact->column.title && (fact->column.type != KT_COLUMN_TEXT || *fact->value.text);
-}
-
-static void write_facts(const struct kt_output *output)
-{
-    size_t widest = 0;
-    for (size_t f = 0; f < output->n_facts; f++) {
-        const char *title = output->fact[f].column.title;
-        if (is_shown(&output->fact[f]) && measure(title) > widest)
-            widest = measure(title);
-    }
-    for (size_t f = 0; f < output->n_facts; f++) {
-        const struct kt_column *column = &output->fact[f].column;
-        if (!is_shown(&output->fact[f]))
-            continue;
-        char *text = format_value(output->cli, column, &output->fact[f].value);
-        fputs(column->title, stdout);
-        putchar(':');
-        put_spaces(widest - measure(column->title) + 1);
-        put_text(text, strlen(text));
-        putchar('\n');
-        free(text);
-    }
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -183,7 +153,7 @@ static bool is_visible(const struct kt_table *table, size_t c)
     const struct kt_column *column = &table->columns[c];
     if (table->width)
         return table->width[c] > 0;
-    if (!(column->flags & KT_COLUMN_RARE))
+    if (!(column->flags & KT_COLUMN_RARE) || (column->flags & KT_COLUMN_HIDDEN))
         return !(column->flags & KT_COLUMN_HIDDEN);
     for (size_t r = 0; r < table->n_rows; r++) {
         if (!is_nothing(column, &table->value[r * table->n_columns + c]))
@@ -215,7 +185,7 @@ static void fill_grid(const struct kt_table *table, struct grid *grid)
             const struct kt_column *column = grid->column[v];
             size_t value = (table->n_written + r - 1) * table->n_columns + find_column(table, grid, v);
             grid->text[r * grid->n_columns + v] = r == 0 ? kt_cli_format(cli, "%s", column->title)
-                                                         : format_value(cli, column, &table->value[value]);
+                                                         : kt_text_value(cli, column, &table->value[value]);
         }
     }
 }
@@ -293,10 +263,10 @@ static bool is_below(const struct grid *grid, size_t c)
  * moves cells with wide pieces below their row, 3 all cells that do not fit below the header. */
 static size_t find_least(const struct grid *grid, size_t c, int stage)
 {
-    size_t header = measure(grid->text[c]), piece = header, widest = 0;
+    size_t header = kt_text_width(grid->text[c]), piece = header, widest = 0;
     for (size_t r = 0; r < grid->n_rows; r++) {
         const char *text = grid->text[r * grid->n_columns + c];
-        size_t width = measure(text), part = measure_piece(text, is_list(grid->column[c]));
+        size_t width = kt_text_width(text), part = measure_piece(text, is_list(grid->column[c]));
         widest = width > widest ? width : widest;
         piece = part > piece ? part : piece;
     }
@@ -371,7 +341,7 @@ static bool hangs(const struct grid *grid, size_t row, size_t c)
     if (is_below(grid, c) || row == 0)
         return is_below(grid, c);
     return measure_piece(text, is_list(grid->column[c])) > grid->width[c] ||
-           (c > 0 && measure(text) > MAX_LINES * grid->width[c]);
+           (c > 0 && kt_text_width(text) > MAX_LINES * grid->width[c]);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -393,10 +363,10 @@ static void put_part(struct line *line, const char *text, size_t n, bool red)
         n--;
     if (n == 0)
         return;
-    put_spaces(line->spaces);
+    kt_text_spaces(line->spaces);
     if (red)
         fputs("\033[31m", stdout);
-    put_text(text, n);
+    kt_text_put(text, n);
     if (red)
         fputs("\033[0m", stdout);
     line->at += line->spaces + measure_part(text, n);
@@ -487,13 +457,13 @@ static void keep_widths(struct kt_table *table, const struct grid *grid)
 static void write_table(struct kt_table *table)
 {
     struct grid grid;
-    size_t terminal = find_terminal_width();
+    size_t terminal = kt_terminal_width();
     bool colours = has_colours();
     fill_grid(table, &grid);
     set_widths(table, &grid, terminal);
     const char **text = kt_cli_alloc(table->cli, grid.n_columns, sizeof(*text));
     if (table->title && !table->width) {
-        put_text(table->title, strlen(table->title));
+        kt_text_put(table->title, strlen(table->title));
         putchar('\n');
     }
     for (size_t r = table->width ? 1 : 0; r < grid.n_rows; r++) {
@@ -540,8 +510,8 @@ void kt_table_expect(struct kt_table *table, const char *name, const char *text)
     if (!table->wish)
         table->wish = kt_cli_alloc(table->cli, table->n_columns, sizeof(*table->wish));
     for (size_t c = 0; c < table->n_columns; c++) {
-        if (strcmp(table->columns[c].name, name) == 0 && measure(text) > table->wish[c])
-            table->wish[c] = measure(text);
+        if (strcmp(table->columns[c].name, name) == 0 && kt_text_width(text) > table->wish[c])
+            table->wish[c] = kt_text_width(text);
     }
     end_characters(&characters);
 }
@@ -560,9 +530,7 @@ static void begin(struct kt_output *output)
 {
     if (output->has_begun)
         return;
-    write_facts(output);
-    for (size_t f = 0; f < output->n_facts; f++)
-        output->has_begun |= is_shown(&output->fact[f]);
+    output->has_begun = kt_output_write_facts(output);
 }
 
 /* Rows that are new, below those of their table. */
@@ -592,7 +560,7 @@ void kt_output_write_text(struct kt_output *output)
     if (output->note) {
         struct line line = {.at = 0};
         begin_part(output);
-        write_paragraph(&line, output->note, false, find_terminal_width());
+        write_paragraph(&line, output->note, false, kt_terminal_width());
     }
     end_characters(&characters);
 }

@@ -50,6 +50,18 @@ struct kt_output {
 /* Bytes of the well-formed UTF-8 character at `s`, 0 if it is none. */
 size_t kt_utf8_length(const char *s);
 
+/* Columns of a text on a terminal. */
+size_t kt_text_width(const char *text);
+/* Write it, with control characters made visible; and spaces. */
+void kt_text_put(const char *text, size_t length);
+void kt_text_spaces(size_t n);
+/* A value as people read it; allocated. */
+char *kt_text_value(const struct kt_cli *cli, const struct kt_column *column, const struct kt_cell *value);
+/* Columns of the terminal, or 0: no limit. */
+size_t kt_terminal_width(void);
+
+/* The facts; were there any? */
+bool kt_output_write_facts(const struct kt_output *output);
 /* The facts and tables for people, but what was written already. */
 void kt_output_write_text(struct kt_output *output);
 /* The facts, and the new rows of the first table. */

@@ -31,11 +31,11 @@ static void add_sizes(struct kt_output *output, const struct kt_model_plan *plan
         kt_output_fact_text(output, "attention_tuned", "attention tuned", plan->attention_tuned);
     kt_output_fact_uint(output, "cache_tokens", "tokens cached", plan->max_tokens);
     kt_output_fact_bytes(output, "cache_bytes", "cache", plan->cache_size);
-    kt_output_fact_bytes(output, "model_weight_bytes", "weights of the model", plan->weight_size);
-    kt_output_fact_bytes(output, "model_buffer_bytes", "buffers of the model", plan->buffer_size);
+    kt_output_fact_bytes(output, "model_weight_bytes", "model weights", plan->weight_size);
+    kt_output_fact_bytes(output, "model_buffer_bytes", "model buffers", plan->buffer_size);
     kt_output_fact_bytes(output, "row_bytes", "norms, rows", plan->row_size);
     kt_output_fact_bytes(output, "mapped_bytes", "read in files", plan->mapped_size);
-    kt_output_fact_bytes(output, "model_bytes", "the whole model", plan->total);
+    kt_output_fact_bytes(output, "model_bytes", "whole model", plan->total);
     kt_output_fact_bytes(output, "token_bytes", "a token reads", count_read(&plan->model));
 }
 
