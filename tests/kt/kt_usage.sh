@@ -110,6 +110,32 @@ for verb in inspect explain forward convert verify; do
     kt $verb x y
     [ "$code" -eq 2 ] || fail "there is one MODEL"
 done
+# It may be given by --model, too, wherever it is the argument; help does not say so.
+for verb in inspect verify; do
+    kt $verb "$data/tiny-moe-q4_k_m.gguf" --format json
+    cp "$out" "$dir/argument"
+    before=$code
+    kt $verb --format json --model "$data/tiny-moe-q4_k_m.gguf"
+    [ "$code" -eq "$before" ] && cmp -s "$out" "$dir/argument" || fail "--model is the same as the argument"
+    kt $verb --model="$data/tiny-moe-q4_k_m.gguf" x
+    refused "'x' is one argument too many"
+done
+for words in "convert --output $dir/store --backend bf16" "forward --input $trace" explain bench tune; do
+    # shellcheck disable=SC2086 # a verb and its options
+    kt $words --model "$dir/nothing.gguf"
+    exits 1
+    warns "$dir/nothing.gguf: "
+done
+if [ -x "$KT_TEST_BUILD/kt-engine" ]; then
+    for words in 'generate --prompt x' tokenize detokenize template 'perplexity x'; do
+        # shellcheck disable=SC2086
+        kt $words --model "$dir/nothing.gguf"
+        warns "$dir/nothing.gguf: "
+        kt ${words%% *} --help
+        says_not ' --model '
+    done
+fi
+
 kt inspect --layers -1 "$data/tiny-moe-q4_k_m.gguf"
 refused '--layers -1: numbers such as'
 kt inspect --layers 99999999999999999999 "$data/tiny-moe-q4_k_m.gguf"

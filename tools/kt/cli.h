@@ -52,10 +52,11 @@ struct kt_cli {
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
-    bool runs;          /* kt_cli_parse returned true */
-    bool shows_plugins; /* the output reports plugins that failed, so no warnings about them */
-    enum kt_io io;      /* --io */
-    char **arguments;   /* after kt_cli_parse: arguments that are not options */
+    bool runs;               /* kt_cli_parse returned true */
+    bool shows_plugins;      /* the output reports plugins that failed, so no warnings about them */
+    enum kt_io io;           /* --io */
+    const char *named_model; /* --model, the older form of the argument MODEL; NULL: not given */
+    char **arguments;        /* after kt_cli_parse: arguments that are not options */
     int n_arguments;
     int exit_code;                      /* after kt_cli_parse returned false */
     struct registry *registry;          /* NULL: nobody has asked for it */

@@ -400,7 +400,12 @@ static int convert(struct kt_conversion *conversion)
 }
 
 static const struct kt_cli_option options[] =
-    {{.name = "input",
+    {{.name = "model",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct kt_convert_args, input),
+      .argument = "MODEL",
+      .hidden = true},
+     {.name = "input",
       .letter = 'i',
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct kt_convert_args, input),

@@ -40,7 +40,18 @@ const struct kt_cli_option kt_cli_shared[N_SHARED] = {
      .values = "mmap|read",
      .argument = "HOW",
      .help = "mmap the checkpoint (default), or read it into memory"},
+    {.name = "model", .type = KT_CLI_TEXT, .argument = "MODEL", .hidden = true},
 };
+
+/* Do the arguments begin with a MODEL, which may be given by --model, too? */
+static bool takes_model(const struct kt_cli_command *command)
+{
+    static const char word[] = "MODEL";
+    for (const struct kt_cli_option *row = command->options; row && row->name; row++)
+        if (strcmp(row->name, "model") == 0)
+            return false;
+    return command->arguments && strncmp(command->arguments, word, sizeof(word) - 1) == 0;
+}
 
 void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *list)
 {
@@ -53,6 +64,8 @@ void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *li
         list->row[list->n++] = &kt_cli_shared[SHARED_IO];
     for (int i = 0; i < SHARED_IO; i++)
         list->row[list->n++] = &kt_cli_shared[i];
+    if (takes_model(command))
+        list->row[list->n++] = &kt_cli_shared[SHARED_MODEL];
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -213,6 +226,9 @@ static bool take_shared(struct kt_cli *cli, const struct kt_cli_command *command
         if (!take_choice(cli, &kt_cli_shared[which], text, &choice))
             return false;
         cli->io = (enum kt_io)choice;
+        return true;
+    case SHARED_MODEL:
+        cli->named_model = text;
         return true;
     case SHARED_VERBOSE:
         cli->verbose = true;
@@ -521,6 +537,8 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
             return false;
         list.seen[index] = true;
     }
+    if (cli->named_model) /* the option has left room for it */
+        argv[--optind] = (char *)cli->named_model;
     cli->arguments = argv + optind;
     cli->n_arguments = argc - optind;
     if (!take_arguments(cli, &list, values) || !check_arguments(cli, command, &list))

@@ -16,6 +16,7 @@ enum shared {
     SHARED_HELP,
     SHARED_VERSION,
     SHARED_IO,
+    SHARED_MODEL, /* hidden: the first argument, where that is a MODEL */
     N_SHARED
 };
 extern const struct kt_cli_option kt_cli_shared[N_SHARED];
