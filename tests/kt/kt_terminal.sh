@@ -67,6 +67,10 @@ for width in 72 80 100; do
     exits 0
     sed -i '/^model: /d' "$out"
     fits
+    terminal $width inspect "$model"
+    sed -i '/^file: /d' "$out"
+    fits
+    says '^ *3  *8  *2  *256  *256  *q4_k  *q4_k  *q6_k  *[0-9.]* KiB$' # in one line
     terminal $width inspect "$model" --tensors
     sed -i '/^file: /d' "$out"
     fits

@@ -32,22 +32,27 @@ static const struct kt_column layer_columns[] = {
     {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
     {"top_k", "TOP-K", KT_COLUMN_UINT, 0, 0},
     {"hidden_size", "HIDDEN", KT_COLUMN_UINT, 0, 0},
-    {"intermediate_size", "INTERMEDIATE", KT_COLUMN_UINT, 0, 0},
+    {"intermediate_size", "WIDTH", KT_COLUMN_UINT, 0, 0},
     {"gate", "GATE", KT_COLUMN_TEXT, 0, 0},
     {"up", "UP", KT_COLUMN_TEXT, 0, 0},
     {"down", "DOWN", KT_COLUMN_TEXT, 0, 0},
-    {"activation", "ACTIVATION", KT_COLUMN_TEXT, 0, 0},
-    {"bias", "BIAS", KT_COLUMN_BOOL, 0, 0},
-    {"form", "PACKED AS", KT_COLUMN_TEXT, 0, 0},
+    {"activation", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"unusual", "ACTIVATION", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_RARE}, /* all but silu */
+    {"bias", "BIAS", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
+    {"form", "PACKED AS", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
 };
 
 /* Packed ones of a store. */
 static const struct kt_column linear_columns[] = {
-    {"name", "LINEAR", KT_COLUMN_TEXT, 0, 0},    {"rows", "ROWS", KT_COLUMN_UINT, 0, 0},
-    {"cols", "COLS", KT_COLUMN_UINT, 0, 0},      {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
-    {"bias", "BIAS", KT_COLUMN_BOOL, 0, 0},      {"backend", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
-    {"form", "PACKED AS", KT_COLUMN_TEXT, 0, 0}, {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
+    {"name", "LINEAR", KT_COLUMN_TEXT, 0, 0},
+    {"rows", "ROWS", KT_COLUMN_UINT, 0, 0},
+    {"cols", "COLS", KT_COLUMN_UINT, 0, 0},
+    {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"bias", "BIAS", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
+    {"backend", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"form", "PACKED AS", KT_COLUMN_TEXT, 0, 0},
+    {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
 };
 
 static const struct kt_column type_columns[] = {
@@ -127,6 +132,8 @@ static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
     kt_table_text(table, "up", kt_dtype_name(moe->dtype[KT_UP]));
     kt_table_text(table, "down", kt_dtype_name(moe->dtype[KT_DOWN]));
     kt_table_text(table, "activation", kt_model_activation(moe->activation));
+    if (moe->activation != KT_ACTIVATION_SILU)
+        kt_table_text(table, "unusual", kt_model_activation(moe->activation));
     kt_table_bool(table, "bias", moe->has_bias != 0);
     if (*moe->stored_form)
         kt_table_text(table, "form", moe->stored_form);
