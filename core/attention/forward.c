@@ -334,6 +334,13 @@ static enum kt_status check_item(const struct kt_attention *attention, const str
                        "more are reserved",
                        attention->name, i, item->n_tokens, (unsigned long long)item->position,
                        (unsigned long long)sequence->tokens, (unsigned long long)sequence->reserved);
+    if (!kt_is_aligned(item->queries, kt_element_size(batch->query_dtype)) ||
+        !kt_is_aligned(item->output, kt_element_size(batch->output_dtype)))
+        return kt_fail(
+            error, KT_E_INVALID,
+            "%s: item %u: queries or output are at an address that is no multiple of their numbers' "
+            "size; copy them to one",
+            attention->name, i);
     return KT_OK;
 }
 

@@ -30,4 +30,10 @@ static inline uint32_t kt_element_size(uint32_t dtype)
     return dtype == KT_DTYPE_F32 ? 4 : dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16 ? 2 : 0;
 }
 
+/* May numbers of `size` bytes, a power of two, begin there? */
+static inline bool kt_is_aligned(const void *data, uint32_t size)
+{
+    return ((uintptr_t)data & (size - 1)) == 0;
+}
+
 #endif

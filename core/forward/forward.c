@@ -304,6 +304,27 @@ static enum kt_status check_rows(const struct kt_layer *layer, const char *what,
     return KT_OK;
 }
 
+/* Of what is read or written as numbers; elsewhere it would be undefined what comes of it. */
+static enum kt_status check_addresses(const struct kt_layer *layer, const struct kt_forward *forward,
+                                      struct kt_error *error)
+{
+    const struct {
+        const char *what;
+        const void *data;
+        uint32_t size;
+    } all[] = {{"expert_ids", forward->expert_ids, sizeof *forward->expert_ids},
+               {"router_weights", forward->router_weights, sizeof *forward->router_weights},
+               {"input", forward->input, kt_element_size(forward->input_dtype)},
+               {"output", forward->output, kt_element_size(forward->output_dtype)}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!kt_is_aligned(all[i].data, all[i].size))
+            return kt_fail(
+                error, KT_E_INVALID,
+                "%s: %s is at an address that is no multiple of its numbers' %u bytes; copy it to one",
+                layer->name, all[i].what, all[i].size);
+    return KT_OK;
+}
+
 enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
                                 struct kt_forward *forward, struct kt_error *error)
 {
@@ -331,7 +352,7 @@ enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_fo
     if (status == KT_OK)
         status = check_rows(layer, "output", forward->output_dtype, &forward->output_stride,
                             forward->n_tokens, error);
-    return status;
+    return status == KT_OK ? check_addresses(layer, forward, error) : status;
 }
 
 /* Nothing is written for a batch that names an expert that does not exist. */

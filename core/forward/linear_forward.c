@@ -307,8 +307,8 @@ static void run_chunk(struct kt_worker *worker, void *argument)
 
 /* ---- what the caller's thread prepares ---------------------------------------------------------- */
 
-static enum kt_status check_stride(const char *name, const char *what, uint64_t size, uint32_t dtype,
-                                   uint32_t n_tokens, int64_t *stride, struct kt_error *error)
+static enum kt_status check_data(const char *name, const char *what, const void *data, uint64_t size,
+                                 uint32_t dtype, uint32_t n_tokens, int64_t *stride, struct kt_error *error)
 {
     uint32_t element = kt_element_size(dtype);
     if (!element)
@@ -321,6 +321,10 @@ static enum kt_status check_stride(const char *name, const char *what, uint64_t 
         return kt_fail(error, KT_E_INVALID,
                        "%s: %s_stride %lld does not fit rows of %lld bytes of %u-byte numbers, %u tokens",
                        name, what, (long long)*stride, (long long)row, element, n_tokens);
+    if (!kt_is_aligned(data, element))
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: %s is at an address that is no multiple of its numbers' %u bytes; copy it to one",
+                       name, what, element);
     return KT_OK;
 }
 
@@ -342,8 +346,8 @@ static enum kt_status check_output(struct run *run, uint32_t l, struct kt_error 
                        "%s has %llu columns, %s %llu; linears of one forward share their input", first->name,
                        (unsigned long long)first->params.intermediate_size, layer->name,
                        (unsigned long long)layer->params.intermediate_size);
-    return check_stride(layer->name, "output", layer->params.hidden_size, output->output_dtype,
-                        run->batch->n_tokens, &output->output_stride, error);
+    return check_data(layer->name, "output", output->output, layer->params.hidden_size, output->output_dtype,
+                      run->batch->n_tokens, &output->output_stride, error);
 }
 
 static enum kt_status check(struct run *run, struct kt_error *error)
@@ -365,8 +369,9 @@ static enum kt_status check(struct run *run, struct kt_error *error)
         return status;
     run->input_stride = batch->input_stride;
     run->context = layer_of(run, 0)->context;
-    return check_stride(layer_of(run, 0)->name, "input", layer_of(run, 0)->params.intermediate_size,
-                        batch->input_dtype, batch->n_tokens, &run->input_stride, error);
+    return check_data(layer_of(run, 0)->name, "input", batch->input,
+                      layer_of(run, 0)->params.intermediate_size, batch->input_dtype, batch->n_tokens,
+                      &run->input_stride, error);
 }
 
 /* The linears' parts of the work and of the arena of a node. Ranges are as large for each linear, so that

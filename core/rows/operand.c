@@ -36,6 +36,17 @@ static enum kt_status fail_stride(struct kt_rows_name name, int64_t stride, uint
                    name.function, name.operand, stride, number);
 }
 
+static enum kt_status check_address(struct kt_rows_name name, const void *data, uint32_t number,
+                                    struct kt_error *error)
+{
+    if (!kt_is_aligned(data, number))
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: %s is at an address that is no multiple of its numbers' %" PRIu32
+                       " bytes; copy it to one",
+                       name.function, name.operand, number);
+    return KT_OK;
+}
+
 static enum kt_status check(struct kt_rows_name name, const void *data, uint32_t dtype, int64_t *stride,
                             int64_t *part_stride, uint32_t n_parts, uint32_t size, struct kt_error *error)
 {
@@ -55,17 +66,27 @@ static enum kt_status check(struct kt_rows_name name, const void *data, uint32_t
     return KT_OK;
 }
 
+enum kt_status kt_rows_check_matrix(struct kt_rows_name name, struct kt_rows_input *matrix, uint32_t n_parts,
+                                    uint32_t size, struct kt_error *error)
+{
+    return check(name, matrix->data, matrix->dtype, &matrix->stride, &matrix->part_stride, n_parts, size,
+                 error);
+}
+
 enum kt_status kt_rows_check_input(struct kt_rows_name name, struct kt_rows_input *input, uint32_t n_parts,
                                    uint32_t size, struct kt_error *error)
 {
-    return check(name, input->data, input->dtype, &input->stride, &input->part_stride, n_parts, size, error);
+    enum kt_status status = kt_rows_check_matrix(name, input, n_parts, size, error);
+    return status == KT_OK ? check_address(name, input->data, kt_element_size(input->dtype), error) : status;
 }
 
 enum kt_status kt_rows_check_output(struct kt_rows_name name, struct kt_rows_output *output, uint32_t n_parts,
                                     uint32_t size, struct kt_error *error)
 {
-    return check(name, output->data, output->dtype, &output->stride, &output->part_stride, n_parts, size,
-                 error);
+    enum kt_status status =
+        check(name, output->data, output->dtype, &output->stride, &output->part_stride, n_parts, size, error);
+    return status == KT_OK ? check_address(name, output->data, kt_element_size(output->dtype), error)
+                           : status;
 }
 
 enum kt_status kt_rows_check_floats(struct kt_rows_name name, const void *data, int64_t *stride,
@@ -77,5 +98,5 @@ enum kt_status kt_rows_check_floats(struct kt_rows_name name, const void *data, 
         *stride = (int64_t)(dense * sizeof(float));
     if (*stride % (int64_t)sizeof(float))
         return fail_stride(name, *stride, sizeof(float), error);
-    return KT_OK;
+    return check_address(name, data, sizeof(float), error);
 }

@@ -20,10 +20,14 @@ enum kt_status kt_rows_check_job(const struct kt_rows *rows, const void *job, si
 enum kt_status kt_rows_check_number(const char *function, const char *what, uint64_t found, uint64_t least,
                                     uint64_t most, struct kt_error *error);
 
-/* Pointer, dtype and strides of rows of n_parts parts of `size` numbers; fills strides in that are 0. */
+/* Address, dtype and strides of rows of n_parts parts of `size` numbers; fills strides in that are 0. */
 enum kt_status kt_rows_check_input(struct kt_rows_name name, struct kt_rows_input *input, uint32_t n_parts,
                                    uint32_t size, struct kt_error *error);
 enum kt_status kt_rows_check_output(struct kt_rows_name name, struct kt_rows_output *output, uint32_t n_parts,
+                                    uint32_t size, struct kt_error *error);
+
+/* The same of a matrix of a model, which may lie at any address: in a mapped file. */
+enum kt_status kt_rows_check_matrix(struct kt_rows_name name, struct kt_rows_input *matrix, uint32_t n_parts,
                                     uint32_t size, struct kt_error *error);
 
 /* The same of float32 numbers, `dense` of them in a row. */

@@ -19,7 +19,7 @@ static enum kt_status check_multiply(struct kt_rows_multiply *job, struct kt_err
                                      error);
     if (status == KT_OK)
         status =
-            kt_rows_check_input((struct kt_rows_name){function, "the weight"}, &weight, 1, job->size, error);
+            kt_rows_check_matrix((struct kt_rows_name){function, "the weight"}, &weight, 1, job->size, error);
     if (status == KT_OK)
         status = kt_rows_check_floats((struct kt_rows_name){function, "the output"}, job->output,
                                       &job->output_stride, job->n_outputs, error);

@@ -156,8 +156,8 @@ struct kt_scales {
 struct kt_view {
     uint32_t struct_size;
     uint32_t dtype; /**< enum kt_dtype */
-    const void *data;
-    uint64_t size; /**< bytes readable at data (strides below 0: from the lowest byte that they reach) */
+    const void *data; /**< at any address */
+    uint64_t size;    /**< bytes readable at data (strides below 0: from the lowest byte that they reach) */
     uint64_t rows;
     uint64_t cols;
     int64_t row_stride;

@@ -164,6 +164,15 @@ START_TEST(wrong_batches)
     items[0].sequence = sequence, items[0].output = NULL;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
              "output must not be NULL");
+    for (int i = 0; i < 2; i++) {
+        items[0] = request.item;
+        if (i == 0)
+            items[0].queries = (const char *)items[0].queries + 2;
+        else
+            items[0].output = (char *)items[0].output + 1;
+        ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
+                 "item 0: queries or output are at an address that is no multiple");
+    }
     items[0] = request.item, batch.n_items = 10;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "10 items; at most 9");
     batch.n_items = 1, batch.query_stride = 100;

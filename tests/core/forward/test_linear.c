@@ -498,6 +498,13 @@ START_TEST(wrong_calls)
     batch.input_dtype = KT_DTYPE_Q8_0;
     ck_fails(kt_linear_forward(&batch, &ck_error), KT_E_INVALID, "input_dtype is q8_0");
     batch.input_dtype = KT_DTYPE_F32;
+    batch.input = (const char *)input.data + 2;
+    ck_fails(kt_linear_forward(&batch, &ck_error), KT_E_INVALID,
+             "input is at an address that is no multiple of its numbers' 4 bytes");
+    batch.input = input.data;
+    to[1].output = (char *)output.data + 1;
+    ck_fails(kt_linear_forward(&batch, &ck_error), KT_E_INVALID, "output is at an address");
+    to[1].output = output.data;
     to[1].output_stride = 33;
     ck_fails(kt_linear_forward(&batch, &ck_error), KT_E_INVALID, "output_stride 33 does not fit");
     to[1].linear = load(context, source, &wide, NULL, 4, KT_SPLIT_ROWS);

@@ -72,6 +72,13 @@ START_TEST(wrong_norms_are_refused)
     job.output = (struct kt_rows_output){numbers + 64, 66, 0, KT_DTYPE_F32, 0};
     ck_fails(kt_rows_norm(rows, &job, &ck_error), KT_E_INVALID, "stride of 66 bytes");
     job.output.stride = 64;
+    job.output.data = (char *)numbers + 258;
+    ck_fails(kt_rows_norm(rows, &job, &ck_error), KT_E_INVALID,
+             "the output is at an address that is no mult");
+    job.output.data = numbers + 64;
+    job.input.data = (char *)numbers + 1;
+    ck_fails(kt_rows_norm(rows, &job, &ck_error), KT_E_INVALID, "no multiple of its numbers' 4 bytes");
+    job.input.data = numbers;
     ck_ok(kt_rows_norm(rows, &job, &ck_error));
     good = job;
     job.norm = 3;
