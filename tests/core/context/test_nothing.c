@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_nothing.c - NULL for what functions need, and numbers behind the last: refused with words, for each.
+ */
+#include "tests/support/layer_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* It is refused, and the words say what must not be so. */
+#define nothing(call) ck_fails(call, KT_E_INVALID, "must not be NULL")
+
+START_TEST(contexts)
+{
+    struct kt_context *context = fixture_context(1);
+    struct kt_backend_info backend;
+    struct kt_setting setting;
+    struct kt_node_info node;
+    nothing(kt_context_create(NULL, NULL, &ck_error));
+    nothing(kt_context_backend(NULL, 0, &backend, &ck_error));
+    nothing(kt_context_backend(context, 0, NULL, &ck_error));
+    nothing(kt_context_backend_option(NULL, 0, 0, &setting, &ck_error));
+    nothing(kt_context_backend_option(context, 0, 0, NULL, &ck_error));
+    nothing(kt_context_node(NULL, 0, &node, &ck_error));
+    nothing(kt_context_node(context, 0, NULL, &ck_error));
+    ck_fails(kt_context_backend(context, 99, &backend, &ck_error), KT_E_RANGE,
+             "backend 99: the context has ");
+    ck_fails(kt_context_backend_option(context, 0, 99, &setting, &ck_error), KT_E_RANGE, "option 99: ");
+    ck_fails(kt_context_node(context, 99, &node, &ck_error), KT_E_RANGE, "node 99: the context has ");
+    kt_context_destroy(context);
+}
+END_TEST
+
+START_TEST(layers)
+{
+    struct kt_context *context = fixture_context(1);
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_layer *layer;
+    struct kt_expert expert = {.gate_bias = NULL};
+    struct kt_plan plan;
+    float number;
+    uint64_t count;
+    params.n_experts = params.top_k = 1;
+    params.hidden_size = params.intermediate_size = 32;
+    params.max_tokens = 1;
+    nothing(kt_layer_create(NULL, &params, &layer, &ck_error));
+    nothing(kt_layer_create(context, NULL, &layer, &ck_error));
+    nothing(kt_layer_create(context, &params, NULL, &ck_error));
+    ck_ok(kt_layer_create(context, &params, &layer, &ck_error));
+    nothing(kt_layer_load(NULL, &expert, 1, &ck_error));
+    nothing(kt_layer_load(layer, NULL, 1, &ck_error));
+    nothing(kt_layer_load_checkpoint(NULL, NULL, 0, &ck_error));
+    nothing(kt_layer_load_checkpoint(layer, NULL, 0, &ck_error));
+    nothing(kt_layer_plan(NULL, &expert, &plan, &ck_error));
+    nothing(kt_layer_plan_checkpoint(layer, NULL, 0, &plan, &ck_error));
+    nothing(kt_layer_populate(NULL, &ck_error));
+    nothing(kt_layer_weights(NULL, 0, KT_GATE, 0, 1, &number, &ck_error));
+    nothing(kt_layer_usage(NULL, &count, 1, &ck_error));
+    ck_fails(kt_layer_weights(layer, 0, KT_GATE, 0, 1, &number, &ck_error), KT_E_STATE, "load it first");
+    kt_layer_destroy(layer);
+    kt_context_destroy(context);
+}
+END_TEST
+
+START_TEST(linears)
+{
+    struct kt_context *context = fixture_context(1);
+    struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
+    struct kt_view view = KT_VIEW_INIT;
+    struct kt_plan plan;
+    float number;
+    nothing(kt_linear_create(context, &params, NULL, &ck_error));
+    nothing(kt_linear_load(NULL, &view, NULL, &ck_error));
+    nothing(kt_linear_plan(NULL, &view, 0, &plan, &ck_error));
+    nothing(kt_linear_weights(NULL, 0, 1, &number, &ck_error));
+    nothing(kt_linear_populate(NULL, &ck_error));
+    nothing(kt_linear_forward(NULL, &ck_error));
+    kt_context_destroy(context);
+}
+END_TEST
+
+START_TEST(caches)
+{
+    struct kt_kv_place place;
+    struct kt_kv_info info;
+    struct kt_kv *kv;
+    struct kt_kv_sequence *sequence;
+    void *state;
+    nothing(kt_kv_create(NULL, NULL, &kv, &ck_error));
+    nothing(kt_kv_plan(NULL, NULL, &info, &ck_error));
+    nothing(kt_kv_place(NULL, 0, 0, 0, &place, &ck_error));
+    nothing(kt_kv_sequence_open(NULL, &sequence, &ck_error));
+    nothing(kt_kv_sequence_commit(NULL, 1, &ck_error));
+    nothing(kt_kv_sequence_fork(NULL, 0, &sequence, &ck_error));
+    nothing(kt_kv_sequence_reserve(NULL, 0, 1, &ck_error));
+    nothing(kt_kv_sequence_truncate(NULL, 0, &ck_error));
+    nothing(kt_kv_sequence_state(NULL, 0, 0, 0, &state, &ck_error));
+    nothing(kt_attention_create(NULL, NULL, NULL, &ck_error));
+    nothing(kt_attention_forward(NULL, NULL, &ck_error));
+    nothing(kt_attention_tunable(NULL, 0, NULL, &ck_error));
+}
+END_TEST
+
+START_TEST(others)
+{
+    nothing(kt_stats_open("nowhere", NULL, &ck_error));
+    nothing(kt_recorder_save(NULL, "nowhere", &ck_error));
+    nothing(kt_recorder_drain(NULL, NULL, NULL, &ck_error));
+    nothing(kt_stream_runtime_open(NULL, NULL, &ck_error));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("nothing");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, contexts);
+    tcase_add_test(all, layers);
+    tcase_add_test(all, linears);
+    tcase_add_test(all, caches);
+    tcase_add_test(all, others);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
