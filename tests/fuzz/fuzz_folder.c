@@ -17,11 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { CONFIG, INDEX, OWN, OTHER, N_FILES };
 static const char *const names[N_FILES] = {"config.json", "model.safetensors.index.json", "a.safetensors",
                                            "b.safetensors"};
-static char folder[64];
+static char folder[512];
 
 static void remove_all(void)
 {
-    char path[128];
+    char path[640];
     for (int i = 0; i < N_FILES; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         (void)unlink(path);
@@ -33,7 +33,7 @@ static void remove_all(void)
 static void write_file(int number, const uint8_t *head, size_t head_size, const uint8_t *data, size_t size)
 {
     static int open_files[N_FILES] = {-1, -1, -1, -1};
-    char path[128];
+    char path[640];
     int *fd = &open_files[number];
     snprintf(path, sizeof path, "%s/%s", folder, names[number]);
     if (head_size + size == 0) {
@@ -54,7 +54,8 @@ static void make_folder(void)
     static const char other[] =
         "^\0\0\0\0\0\0\0{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
         "                                         !!";
-    snprintf(folder, sizeof folder, "%s/kt-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    const char *outer = getenv("TMPDIR"); /* of tests/fuzz/run, in memory where it can be */
+    snprintf(folder, sizeof folder, "%s/kt-fuzz-XXXXXX", outer ? outer : "/tmp");
     if (!mkdtemp(folder))
         abort();
     (void)atexit(remove_all);

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A file whose name says what it is. */
 struct file {
     int fd;
-    char path[64], link[64];
+    char path[64], link[512];
 };
 
 static void write_file(struct file *file, const char *ending, const uint8_t *data, size_t size)
@@ -23,8 +23,8 @@ static void write_file(struct file *file, const char *ending, const uint8_t *dat
     if (!file->link[0]) {
         file->fd = memfd_create(ending, 0);
         snprintf(file->path, sizeof(file->path), "/proc/%d/fd/%d", (int)getpid(), file->fd);
-        snprintf(file->link, sizeof(file->link), "/tmp/kt-fuzz-%d%s", (int)getpid(), ending);
-        (void)unlink(file->link);
+        const char *folder = getenv("TMPDIR");
+        snprintf(file->link, sizeof(file->link), "%s/%d%s", folder ? folder : "/tmp", (int)getpid(), ending);
         if (symlink(file->path, file->link) != 0)
             abort();
     }
