@@ -169,7 +169,7 @@ cmp "$bf16" "$dir/m.gguf" && cmp "$trace" "$dir/t.safetensors" || fail "nothing 
 command_line="kt forward --output with ulimit -f"
 mkdir "$dir/small"
 (
-    ulimit -f 16 && kt_run forward --model "$q4" --input "$trace" --layer 0 --output "$dir/small/out"
+    uncounted && ulimit -f 16 && kt_run forward --model "$q4" --input "$trace" --layer 0 --output "$dir/small/out"
 ) >"$out" 2>"$err"
 code=$?
 exits 1

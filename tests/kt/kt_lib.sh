@@ -35,6 +35,14 @@ kt_run()
     LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ${EMULATOR:-} "$kt_program" "$@"
 }
 
+# In a subshell, for a program that is killed or may write little: half a file of counts (configure
+# --enable-coverage) would spoil those of all others.
+uncounted()
+{
+    GCOV_PREFIX=$dir/counts
+    export GCOV_PREFIX
+}
+
 kt()
 {
     command_line="kt $*"

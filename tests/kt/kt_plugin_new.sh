@@ -56,6 +56,7 @@ kt plugin new my_format --dir "$dir/no/such/folder"
 exits 1
 warns 'cannot be made'
 (
+    uncounted
     ulimit -f 4 2>"$err" || exit 0
     kt_run plugin new my_format --dir "$dir/limited" >"$out" 2>"$err"
 ) && [ -e "$dir/limited" ] || :
