@@ -14,9 +14,9 @@
  *
  * Rows that are read or written (inputs, outputs, queries), expert ids and router weights begin at a multiple
  * of their numbers' size: 2 bytes for BF16 and F16, 4 for F32 and float, 8 for int64_t; others are refused
- * with KT_E_INVALID. So do float arrays such as biases, which are not looked at. The bytes of a kt_view and of
- * its scales may be anywhere. More is nowhere needed, unless a function says so; memory aligned to 64 bytes
- * may be faster.
+ * with KT_E_INVALID. So do float arrays such as biases, which are not looked at. The bytes of a kt_view and
+ * of its scales may be anywhere. More is nowhere needed, unless a function says so; memory aligned to 64
+ * bytes may be faster.
  *
  * The library never prints, exits, aborts or installs signal handlers.
  */

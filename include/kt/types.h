@@ -155,7 +155,7 @@ struct kt_scales {
  */
 struct kt_view {
     uint32_t struct_size;
-    uint32_t dtype; /**< enum kt_dtype */
+    uint32_t dtype;   /**< enum kt_dtype */
     const void *data; /**< at any address */
     uint64_t size;    /**< bytes readable at data (strides below 0: from the lowest byte that they reach) */
     uint64_t rows;

@@ -335,8 +335,8 @@ START_TEST(large_files_cost_nothing)
 }
 END_TEST
 
-/* A header of many tensors costs less than three times its size, whichever member needs most. 2^20 is the
- * least number that a file may have; sanitizers and emulators get fewer. */
+/* A header of many tensors costs less than three times its size, whichever member needs most. A file
+ * may have 2^20; sanitizers and emulators get fewer. */
 START_TEST(many_tensors_cost_little)
 {
     uint64_t n = getenv("KT_TEST_QUICK") ? 40000 : 1 << 20;
