@@ -215,6 +215,11 @@ bool plugin_attention_run(struct plugin_run *run, bool whole, struct kt_error *e
 plugin_job plugin_job_attention_layout, plugin_job_attention_numbers, plugin_job_attention_isolation,
     plugin_job_attention_threads;
 
+/* ---- plugin_rows.c ---- */
+
+/* Jobs on a level. */
+plugin_job plugin_job_rows_numbers, plugin_job_rows_isolation, plugin_job_rows_threads;
+
 /* ---- plugin_numbers.c ------------------------------------------------------------------------------ */
 
 /* Runs the whole expert on check->input and writes y of every row. */

@@ -36,10 +36,13 @@ static const struct {
     {"attention-layout", plugin_job_attention_layout, PLUGIN_ATTENTION},
     {"attention-numbers", plugin_job_attention_numbers, PLUGIN_ATTENTION},
     {"attention-isolation", plugin_job_attention_isolation, PLUGIN_ATTENTION},
+    {"rows-numbers", plugin_job_rows_numbers, PLUGIN_ROWS},
+    {"rows-isolation", plugin_job_rows_isolation, PLUGIN_ROWS},
     {"options", plugin_job_options, PLUGIN_EXPERTS | PLUGIN_ATTENTION},
     {"memory", plugin_job_memory, PLUGIN_EXPERTS | PLUGIN_ATTENTION},
     {"threads", plugin_job_threads, PLUGIN_EXPERTS},
     {"attention-threads", plugin_job_attention_threads, PLUGIN_ATTENTION},
+    {"rows-threads", plugin_job_rows_threads, PLUGIN_ROWS},
 };
 
 struct report {
