@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -126,12 +127,14 @@ END_TEST
 
 int main(void)
 {
+    if (!world_has_plugin()) {
+        puts("SKIP: the plugin attention is not built");
+        return 77;
+    }
     Suite *suite = suite_create("attention faults");
     TCase *tests = tcase_create("faults");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
-    if (!world_has_plugin())
-        return 77;
     tcase_add_loop_test(tests, every_call, 0, 2);
     tcase_add_loop_test(tests, forward_allocates_nothing, 0, 3);
     suite_add_tcase(suite, tests);
