@@ -40,7 +40,7 @@ exits 0
 kt inspect "$store"
 exits 0
 says '^packed linears:  *17$'
-says '^blk.1.attn_v  *128  *256  q6_k  no  *amx_int8-1 '
+says '^blk.1.attn_v  *128  *256  q6_k  *amx_int8-1 '
 kt explain "$store"
 exits 0
 says '^blk.0-3.attn_output  *4  amx_int8-1  *amx_int8 '

@@ -172,7 +172,8 @@ static enum kt_status measure_limits(struct run *run, const struct subject *subj
     const struct bench_set set = {.level = subject->level,
                                   .instruction = subject->instruction,
                                   .backend = subject->backend,
-                                  .packed_size = bench_cycle_size(),
+                                  .packed_size =
+                                      run->what->cycle_size ? run->what->cycle_size : bench_cycle_size(),
                                   .n_copies = 1};
     char name[sizeof run->instruction];
     enum kt_status status = KT_OK;
