@@ -23,8 +23,8 @@ INLINE struct join join_tops(struct tops first, struct tops second, struct tops 
         .own = _mm512_mask_mov_ps(one, larger, less),
         .other = _mm512_mask_mov_ps(less, larger, one),
         .only_first = _mm512_cmp_ps_mask(second.sum, zero, _CMP_EQ_OQ),
-        .only_second = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(second.sum, zero, _CMP_NEQ_UQ), first.sum,
-                                               zero, _CMP_EQ_OQ),
+        .only_second = (__mmask16)(_mm512_cmp_ps_mask(first.sum, zero, _CMP_EQ_OQ) &
+                                   _mm512_cmp_ps_mask(second.sum, zero, _CMP_NEQ_UQ)),
     };
     const vf sum = vf_add(vf_mul(first.sum, join.own), vf_mul(second.sum, join.other));
     both->max =
