@@ -37,7 +37,9 @@ INLINE vi vi_keep(vi v)
 /* A sum that is to be made now: compilers put sums of integers off, and keep what waits in memory. */
 INLINE vi vi_in_order(vi v)
 {
+#ifdef __AVX512F__ /* where it is emulated, v is no register */
     __asm__("" : "+v"(v));
+#endif
     return v;
 }
 
