@@ -87,7 +87,7 @@ if [ -z "${EMULATOR:-}" ]; then
             exits 0
         }
     done
-    kt convert --input "$model" --output "$dir/killed" --method AMXINT8 --resume
+    kt_after_kill convert --input "$model" --output "$dir/killed" --method AMXINT8 --resume
     exits 0
     cmp "$store/layer-00000.safetensors" "$dir/killed/layer-00000.safetensors" || fail "the stores differ"
     [ "$(ls -A "$dir/killed" | wc -l)" -eq 2 ] || fail "a temporary file is left"

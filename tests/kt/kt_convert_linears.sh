@@ -149,7 +149,7 @@ if [ -z "${EMULATOR:-}" ]; then
             exits 0
         }
     done
-    kt convert "$model" --output "$dir/killed" --backend AMXINT8 --linears all --no-experts --resume
+    kt_after_kill convert "$model" --output "$dir/killed" --backend AMXINT8 --linears all --no-experts --resume
     exits 0
     [ "$(find "$dir/killed" -type f | wc -l)" -eq 17 ] || fail "a temporary file is left"
 fi

@@ -35,6 +35,15 @@ kt_run()
     LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ${EMULATOR:-} "$kt_program" "$@"
 }
 
+# kt, again while a process that was killed has not quite ended: `timeout -s KILL` does not wait for it.
+kt_after_kill()
+{
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        kt "$@"
+        grep -q 'another kt convert is writing' "$err" || break
+    done
+}
+
 # In a subshell, for a program that is killed or may write little: half a file of counts (configure
 # --enable-coverage) would spoil those of all others.
 uncounted()

@@ -224,7 +224,8 @@ if len(sys.argv) > 3:
         stopped += "stopped]" in t.prompt()
     check(stopped > 0, "Ctrl-C stops a model")
     known = re.search(r"(\d+) tokens, of which (\d+) were known", plain(t.say("/info")))
-    check(known and int(known[2]) >= 64, "only what is new is computed:", known and known[0])
+    # An answer that went on to the context's end made the conversation begin anew.
+    check(known and (int(known[2]) >= 64 or stopped < 3), "only what is new is computed:", known and known[0])
     t.end()
     t = Terminal(sys.argv[3], "--chat-template", "chatml", "--temperature", "1", "--seed", "5", "--tokens", "16")
     t.prompt()
