@@ -6,10 +6,7 @@
 #include "tools/kt/model/options.h"
 #include "tools/kt/model/registry.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,45 +96,6 @@ const char *kt_cli_backend(struct kt_cli *cli, const char *option, const char *n
     return NULL;
 }
 
-/* strtoull accepts signs, spaces and an empty text, so check for digits first. */
-static const char *read_uint(const char *text, uint64_t *number)
-{
-    char *end;
-    if (*text < '0' || *text > '9')
-        return NULL;
-    errno = 0;
-    *number = strtoull(text, &end, 10);
-    return errno ? NULL : end;
-}
-
-static bool take_uint(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
-                      uint64_t *value)
-{
-    uint64_t number;
-    uint64_t maximum = row->maximum ? row->maximum : UINT64_MAX;
-    const char *end = read_uint(text, &number);
-    if (!end || *end || number < row->minimum || number > maximum) {
-        kt_cli_usage(cli, "--%s %s: a number from %llu to %llu is needed", row->name, text,
-                     (unsigned long long)row->minimum, (unsigned long long)maximum);
-        return false;
-    }
-    *value = number;
-    return true;
-}
-
-static bool take_real(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
-                      double *value)
-{
-    char *end;
-    double number = strtod(text, &end);
-    if (end == text || *end || !isfinite(number) || number < 0 || *text == ' ') {
-        kt_cli_usage(cli, "--%s %s: a number that is not negative is needed", row->name, text);
-        return false;
-    }
-    *value = number;
-    return true;
-}
-
 static bool take_choice(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
                         int *value)
 {
@@ -157,32 +115,11 @@ static bool take_choice(const struct kt_cli *cli, const struct kt_cli_option *ro
                  kt_cli_hint_of(text, row->values).text);
     return false;
 }
-
-/* "all", or "0,2-3" with numbers that a Linux node can have. */
-static bool is_node_list(const char *text)
-{
-    if (strcmp(text, "all") == 0)
-        return true;
-    for (;;) {
-        uint64_t first, last;
-        text = read_uint(text, &first);
-        last = first;
-        if (text && *text == '-')
-            text = read_uint(text + 1, &last);
-        if (!text || last < first || last > 1023)
-            return false;
-        if (!*text)
-            return true;
-        if (*text++ != ',')
-            return false;
-    }
-}
-
 /* The library checks the nodes when a context is made, too late to blame the command line. */
 static bool check_nodes(const struct kt_cli *cli, const char *option, const char *setting)
 {
     static const char key[] = "core.numa_nodes=";
-    if (strncmp(setting, key, sizeof(key) - 1) != 0 || is_node_list(setting + sizeof(key) - 1))
+    if (strncmp(setting, key, sizeof(key) - 1) != 0 || kt_cli_is_nodes(setting + sizeof(key) - 1))
         return true;
     kt_cli_usage(cli, "--%s: numa_nodes = %s: all, or numbers up to 1023 such as 0,2-3 are needed", option,
                  setting + sizeof(key) - 1);
@@ -271,13 +208,13 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
     case KT_CLI_TEXTS:
         return take_texts(cli, row, text, (struct kt_cli_texts *)place);
     case KT_CLI_UINT:
-        return take_uint(cli, row, text, (uint64_t *)place);
+        return kt_cli_take_uint(cli, row, text, (uint64_t *)place);
     case KT_CLI_REAL:
-        return take_real(cli, row, text, (double *)place);
+        return kt_cli_take_real(cli, row, text, (double *)place);
     case KT_CLI_CHOICE:
         return take_choice(cli, row, text, (int *)place);
     case KT_CLI_SETTING:
-        if (row->maximum && !take_uint(cli, row, text, &number))
+        if (row->maximum && !kt_cli_take_uint(cli, row, text, &number))
             return false;
         if (strcmp(row->values, "core.backend") == 0 && !(text = kt_cli_backend(cli, row->name, text)))
             return false;
@@ -579,37 +516,4 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
         return -1;
     }
     return optind;
-}
-
-size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
-                   size_t max)
-{
-    const char *at = text;
-    size_t n = 0;
-    while (n < max) {
-        uint64_t first, last;
-        at = read_uint(at, &first);
-        if (!at)
-            break;
-        last = first;
-        if (*at == '-')
-            at = read_uint(at + 1, &last);
-        if (at && last < first) {
-            kt_cli_usage(cli,
-                         "--%s %s: %" PRIu64 "-%" PRIu64 " runs backwards: %" PRIu64 "-%" PRIu64
-                         " is that range",
-                         option, text, first, last, last, first);
-            return 0;
-        }
-        if (!at || last - first >= max - n)
-            break;
-        for (uint64_t number = first; number <= last && n < max; number++)
-            numbers[n++] = number;
-        if (!*at)
-            return n;
-        if (*at++ != ',')
-            break;
-    }
-    kt_cli_usage(cli, "--%s %s: numbers such as 1,8 or 0-3 are needed, at most %zu", option, text, max);
-    return 0;
 }

@@ -29,6 +29,16 @@ struct kt_cli_rows {
 };
 void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *list);
 
+/* ---- option_numbers.c ----------------------------------------------------------------------- */
+
+/* A number of an option; false after a message. */
+bool kt_cli_take_uint(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                      uint64_t *value);
+bool kt_cli_take_real(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                      double *value);
+/* Is it "all", or "0,2-3" with numbers that a Linux node can have? */
+bool kt_cli_is_nodes(const char *text);
+
 /* ---- help.c --------------------------------------------------------------------------------- */
 
 /* Print it, and return 0. */
