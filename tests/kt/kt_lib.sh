@@ -35,6 +35,23 @@ kt_run()
     LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ${EMULATOR:-} "$kt_program" "$@"
 }
 
+# finds_faults PLUGIN, with a row on standard input for each fault: its name, the check of kt plugin check that must
+# be the first to fail, what it says.
+finds_faults()
+{
+    while read -r fault check text; do
+        [ -n "$fault" ] || continue
+        KT_TEST_FAULT=$fault
+        export KT_TEST_FAULT
+        kt plugin check --quick --cases 1 "$1"
+        command_line="$command_line, $fault"
+        exits 1
+        [ "$(awk '$2 == "failed" || $3 == "failed" { print $1; exit }' "$out")" = "$check" ] ||
+            fail "the check $check must be the first to fail"
+        says "failed .*\\($text\\)"
+    done
+}
+
 # kt, again while a process that was killed has not quite ended: `timeout -s KILL` does not wait for it.
 kt_after_kill()
 {

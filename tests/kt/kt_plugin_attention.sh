@@ -8,8 +8,7 @@ if grep -q __asan_init "$plugin"; then
     skip "the address sanitizer takes the faults that are to be found here"
 fi
 
-# One row: fault, the check that must fail first, what it says.
-faults='
+finds_faults "$plugin" <<'FAULTS'
 LAYOUT_MUTE         attention-layout     does not say why
 LAYOUT_ALL          attention-layout     it takes no shape; it refuses others: nothing is taken
 LAYOUT_QUERIES      attention-layout     max_queries is 0
@@ -48,19 +47,7 @@ ADDS_NOTHING        attention-isolation  with struct kt_attend.add
 NAN_LEAKS           attention-isolation  without a NaN in another query of the tile
 NAN_HIDDEN          attention-isolation  it is hidden
 THREADS             attention-threads    other bits than one thread alone
-'
-echo "$faults" >"$dir/faults"
-while read -r fault check text; do
-    [ -n "$fault" ] || continue
-    KT_TEST_FAULT=$fault
-    export KT_TEST_FAULT
-    kt plugin check --quick --cases 1 "$plugin"
-    command_line="$command_line, $fault"
-    exits 1
-    [ "$(awk '$2 == "failed" || $3 == "failed" { print $1; exit }' "$out")" = "$check" ] ||
-        fail "the check $check must be the first to fail"
-    says "failed .*\($text\)"
-done <"$dir/faults"
+FAULTS
 
 # Without a fault nothing is found. It may refuse shapes, and may round where its instruction says so.
 for fault in '' LAYOUT_REFUSES LAYOUT_BF16; do

@@ -8,8 +8,7 @@ if grep -q __asan_init "$plugin"; then
     skip "the address sanitizer takes the faults that are to be found here"
 fi
 
-# One row: fault, the check that must fail first, what it says.
-faults='
+finds_faults "$plugin" <<'FAULTS'
 NORM_RESIDUAL    rows-numbers    norm, .*its residual is .*float64 gives
 NORM_L2          rows-numbers    norm 1 .*float64 gives
 NORM_OFFSET      rows-numbers    norm .*float64 gives
@@ -37,19 +36,7 @@ DELTA_HEADS      rows-isolation  delta, .*are divided
 NAN_LEAKS        rows-isolation  multiply, .*a NaN in row
 NAN_HIDDEN       rows-isolation  norm, .*it is hidden
 THREADS          rows-threads    other bits than one thread alone
-'
-echo "$faults" >"$dir/faults"
-while read -r fault check text; do
-    [ -n "$fault" ] || continue
-    KT_TEST_FAULT=$fault
-    export KT_TEST_FAULT
-    kt plugin check --quick --cases 1 "$plugin"
-    command_line="$command_line, $fault"
-    exits 1
-    [ "$(awk '$2 == "failed" || $3 == "failed" { print $1; exit }' "$out")" = "$check" ] ||
-        fail "the check $check must be the first to fail"
-    says "failed .*\($text\)"
-done <"$dir/faults"
+FAULTS
 
 # Without a fault nothing is found.
 KT_TEST_FAULT=

@@ -5,6 +5,7 @@
  * computed as often as a tunable says, for tests/kt/kt_tune_attention.sh.
  */
 #define _GNU_SOURCE
+#include "tests/plugins/fault.h"
 #include "tests/plugins/numbers.h"
 
 #include <kt/plugin.h>
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #define MOST 1024 /* numbers of a row */
-#define IS(fault) is_fault(#fault)
 
 /* A query's result for some keys; sum 0: it saw none. */
 struct partial {
@@ -26,14 +26,7 @@ struct partial {
     float out[];
 };
 
-static const struct kt_host *host;
-static const char *fault;
 static unsigned n_layouts;
-
-static bool is_fault(const char *name)
-{
-    return strcmp(fault, name) == 0;
-}
 
 /* ---- numbers ---- */
 
@@ -260,20 +253,6 @@ static void finish(void *instance, const struct kt_attention_finish *job)
     }
     if (IS(FINISH_PARTIAL))
         *(volatile char *)(uintptr_t)job->partial = 0;
-}
-
-static enum kt_status open_plugin(const struct kt_host *own, const struct kt_caps *caps,
-                                  const struct kt_option_value *values, void **instance,
-                                  struct kt_error *error)
-{
-    (void)caps;
-    (void)values;
-    (void)instance;
-    (void)error;
-    host = own;
-    fault = getenv("KT_TEST_FAULT");
-    fault = fault ? fault : "";
-    return KT_OK;
 }
 
 static const struct kt_tunable tunables[] = {{.name = "work",

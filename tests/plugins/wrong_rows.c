@@ -4,6 +4,7 @@
  * the environment. tests/kt/kt_plugin_rows.sh says which check must find it.
  */
 #define _GNU_SOURCE
+#include "tests/plugins/fault.h"
 #include "tests/plugins/numbers.h"
 
 #include <kt/plugin.h>
@@ -13,11 +14,6 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define IS(fault) (strcmp(fault_name, #fault) == 0)
-
-static const struct kt_host *host;
-static const char *fault_name;
 
 static float get(const void *data, int64_t offset, uint32_t i, uint32_t dtype)
 {
@@ -314,20 +310,6 @@ static uint64_t delta_scratch(void *instance, uint32_t key_size, uint32_t value_
     (void)key_size;
     (void)value_size;
     return 64;
-}
-
-static enum kt_status open_plugin(const struct kt_host *own, const struct kt_caps *caps,
-                                  const struct kt_option_value *values, void **instance,
-                                  struct kt_error *error)
-{
-    (void)caps;
-    (void)values;
-    (void)instance;
-    (void)error;
-    host = own;
-    fault_name = getenv("KT_TEST_FAULT");
-    fault_name = fault_name ? fault_name : "";
-    return KT_OK;
 }
 
 static const struct kt_rows_ops rows = {sizeof rows, 0,        norm,  gate,  rotate,       multiply,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_nothing.c - NULL for what functions need, and numbers behind the last: refused with words, for each.
- */
+/* test_nothing.c - NULL for what functions need, numbers behind the last, and addresses that numbers cannot
+ * have: refused with words, for each. */
 #include "tests/support/layer_fixture.h"
 
 #include <stdlib.h>
@@ -109,10 +109,56 @@ START_TEST(others)
 }
 END_TEST
 
+/* Numbers begin where their type may; the bytes of weights anywhere. */
+START_TEST(addresses)
+{
+    struct fixture fixture = {.n_tokens = 3};
+    struct kt_error error;
+    fixture_fill(&fixture, 3);
+    uint64_t size = fixture.hidden * fixture.intermediate * sizeof(float);
+    char *moved = malloc(3 * 5 * (size + 2) + 1);
+    ck_assert_ptr_nonnull(moved);
+    for (uint64_t e = 0; e < 5; e++)
+        for (uint64_t p = 0; p < 3; p++) {
+            struct kt_view *views[] = {&fixture.experts[e].gate, &fixture.experts[e].up,
+                                       &fixture.experts[e].down};
+            char *to = moved + 1 + (3 * e + p) * (size + 2 - size % 2);
+            ck_assert_uint_eq(views[p]->size, size);
+            views[p]->data = memcpy(to, views[p]->data, size);
+        }
+    fixture_load(&fixture, 1);
+    const struct kt_forward good = fixture_forward(&fixture);
+    for (uint32_t i = 0; i < 8; i++) {
+        static const char *const words[] = {"expert_ids", "router_weights", "input", "output"};
+        static const uint32_t sizes[] = {8, 4, 4, 4};
+        struct kt_forward forward = good;
+        intptr_t by = i < 4 ? 1 : sizes[i % 4] / 2;
+        if (i % 4 == 0)
+            forward.expert_ids = (const int64_t *)((intptr_t)good.expert_ids + by);
+        else if (i % 4 == 1)
+            forward.router_weights = (const float *)((intptr_t)good.router_weights + by);
+        else if (i % 4 == 2)
+            forward.input = (const char *)good.input + by;
+        else
+            forward.output = (char *)good.output + by;
+        ck_assert_int_eq(kt_layer_forward(fixture.layer, &forward, &error), KT_E_INVALID);
+        ck_assert_msg(strstr(error.message, words[i % 4]) &&
+                          strstr(error.message, "no multiple of its numbers'"),
+                      "%s", error.message);
+    }
+    fixture_model(&fixture);
+    ck_ok(kt_layer_forward(fixture.layer, &good, &ck_error));
+    ck_assert_double_le(fixture_error(&fixture), 2e-6);
+    fixture_free(&fixture);
+    free(moved);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("nothing");
     TCase *all = tcase_create("all");
+    tcase_add_test(all, addresses);
     tcase_add_test(all, contexts);
     tcase_add_test(all, layers);
     tcase_add_test(all, linears);
