@@ -115,6 +115,22 @@ static NOINLINE void split_tile(const uint8_t *const *row, uint32_t n_rows, uint
     }
 }
 
+#define SPLIT_FEW 4 /* rows that are sooner written number by number than turned */
+
+/* The same for few rows; the columns of rows that are not there keep what they have. */
+static NOINLINE void split_few(const uint8_t *const *row, uint32_t n_rows, uint32_t dtype, uint32_t column,
+                               uint32_t n, uint8_t *to)
+{
+    const vi lines = _mm512_set_epi32(240, 224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16, 0);
+    vi part[SPLIT_PARTS];
+    for (uint32_t r = 0; r < n_rows; r++) {
+        split_two(load_until(row[r], dtype, column, n), load_until(row[r], dtype, column + VEC_ROWS, n),
+                  part);
+        UNROLL_FOR (unsigned p = 0; p < SPLIT_PARTS; p++)
+            _mm512_i32scatter_epi32(to + p * SPLIT_TILE + 4 * r, lines, part[p], 4);
+    }
+}
+
 /* Columns c .. c + n of rows `row` to `row + n_rows`. */
 static inline void split_inputs(const struct kt_rows_multiply *job, uint32_t row, uint32_t n_rows, uint32_t c,
                                 struct split *s, uint8_t *to)
@@ -126,8 +142,10 @@ static inline void split_inputs(const struct kt_rows_multiply *job, uint32_t row
     s->x = to;
     for (uint32_t step = 0; step < s->steps; step++)
         for (uint32_t g = 0; g < groups; g++)
-            split_tile(from + 16 * g, n_rows - 16 * g, job->input.dtype, step * SPLIT_COLUMNS, s->n,
-                       to + (step * groups + g) * SPLIT_PARTS * SPLIT_TILE);
+            (n_rows <= SPLIT_FEW ? split_few
+                                 : split_tile)(from + 16 * g, n_rows - 16 * g, job->input.dtype,
+                                               step * SPLIT_COLUMNS, s->n,
+                                               to + (step * groups + g) * SPLIT_PARTS * SPLIT_TILE);
 }
 
 /* ---- products ---- */
@@ -268,6 +286,8 @@ static NOINLINE void multiply_split(const struct kt_rows_multiply *job, uint32_t
     _Alignas(64) uint8_t sum[SPLIT_OUTPUTS / 16][SPLIT_SUMS][SPLIT_TILE];
     const uint32_t left = job->n_outputs - output, n_outputs = left < SPLIT_OUTPUTS ? left : SPLIT_OUTPUTS;
     struct split s = {.n = 0};
+    if (n_rows <= SPLIT_FEW)
+        memset(x, 0, sizeof x / 2);
     memset(sum, 0, sizeof *sum * ((n_outputs + 15) / 16));
     for (uint32_t c = 0; c < job->size; c += SPLIT_BLOCK) {
         s.n = job->size - c < SPLIT_BLOCK ? job->size - c : SPLIT_BLOCK;
