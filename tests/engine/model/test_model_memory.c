@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_memory.c - what models and sessions take: as planned, no more later, and what if there is none.
  */
+#define _GNU_SOURCE /* memmem */
 #include "tests/engine/model/world.h"
 #include "tests/support/alloc_faults.h"
 #include "tests/support/layer_fixture.h"
@@ -79,6 +80,50 @@ START_TEST(takes_what_was_planned)
         ck_assert_msg(strstr(error.message, "GB are free"), "%s", error.message);
     }
     world_close(&w);
+}
+END_TEST
+
+/* Rows that are planned for the tiny model whose first router has numbers of bfloat16, but for one where it
+ * is spoilt. */
+static uint64_t plan_router(struct kt_context *context, bool spoilt, struct kt_view *router)
+{
+    struct kt_checkpoint *checkpoint;
+    struct kt_model_plan plan;
+    struct kt_error error = {KT_OK, ""};
+    FILE *file = fopen(world_tiny(), "rb");
+    ck_assert(file && fseek(file, 0, SEEK_END) == 0);
+    size_t size = (size_t)ftell(file);
+    char *bytes = malloc(size);
+    rewind(file);
+    ck_assert(fread(bytes, 1, size, file) == size);
+    fclose(file);
+    ck_assert(kt_checkpoint_open(world_tiny(), NULL, &checkpoint, NULL) == KT_OK);
+    ck_assert(kt_checkpoint_weight(checkpoint, "blk.0.ffn_gate_inp", router, NULL, NULL) == KT_OK);
+    ck_assert_uint_eq(router->dtype, KT_DTYPE_F32);
+    char *numbers = memmem(bytes, size, router->data, router->size);
+    ck_assert_ptr_nonnull(numbers);
+    for (uint64_t i = 0; i < router->size; i += sizeof(float))
+        numbers[i] = numbers[i + 1] = 0;
+    numbers[0] = spoilt;
+    kt_checkpoint_close(checkpoint);
+    sandbox_write_bytes("routed.gguf", bytes, size);
+    free(bytes);
+    ck_assert(kt_checkpoint_open(sandbox_path("routed.gguf"), NULL, &checkpoint, NULL) == KT_OK);
+    ck_assert_msg(kt_model_plan(context, checkpoint, NULL, &plan, &error) == KT_OK, "%s", error.message);
+    kt_checkpoint_close(checkpoint);
+    return plan.row_size;
+}
+
+/* A router that is float32 in the file takes half of that where all of its numbers are bfloat16's. */
+START_TEST(routers_stay_as_small_as_their_numbers)
+{
+    struct kt_context *context = world_context(1, "scalar");
+    struct kt_view router = KT_VIEW_INIT;
+    if (!context)
+        return;
+    uint64_t small = plan_router(context, false, &router), large = plan_router(context, true, &router);
+    ck_assert_uint_eq(large - small, router.rows * router.cols * sizeof(uint16_t));
+    kt_context_destroy(context);
 }
 END_TEST
 
@@ -267,6 +312,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, takes_what_was_planned);
+    tcase_add_test(tests, routers_stay_as_small_as_their_numbers);
 #if defined HAS_MALLINFO2 && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     tcase_add_loop_test(tests, memory_is_what_was_planned, 0, 4);
 #endif
