@@ -15,7 +15,7 @@
 struct routing {
     float z[ROUTE_EXPERTS + VEC_ROWS]; /* logits, and -infinity behind them */
     float p[ROUTE_EXPERTS + VEC_ROWS];
-    float corrected[ROUTE_EXPERTS];
+    float corrected[ROUTE_EXPERTS + VEC_ROWS];
     bool dropped[ROUTE_EXPERTS]; /* groups */
     const float *choice;         /* what experts are chosen by */
     float total;                 /* of p, where p is a softmax that is not normalized later */
@@ -42,12 +42,15 @@ static inline void take(struct top *top, float value, uint32_t number)
     top->number[at] = number;
 }
 
+/* Up to a whole vector there are numbers behind z. */
 static inline bool find_nan(const float *z, uint32_t n)
 {
-    bool found = false;
-    for (uint32_t e = 0; e < n; e++)
-        found |= z[e] != z[e];
-    return found;
+    uint32_t numbers = ~0U; /* lanes that had nothing else */
+    for (uint32_t e = 0; e < n; e += VEC_ROWS) {
+        vf v = vf_load(z + e);
+        numbers &= vf_at_least(v, v);
+    }
+    return (~numbers & ((1U << VEC_ROWS) - 1)) != 0;
 }
 
 /* p = exp(z - max z); their sum. */
@@ -86,13 +89,16 @@ static inline void find_scores(const struct kt_rows_route *job, uint32_t row, st
     else if (job->routing == KT_ROUTING_SOFTMAX || !by_logits)
         routing->total = soften(routing->z, n, routing->p);
     if (soft && !by_logits)
-        for (uint32_t e = 0; e < n; e++)
-            routing->p[e] /= routing->total;
+        for (uint32_t e = 0; e < n; e += VEC_ROWS)
+            vf_store(routing->p + e, vf_div(vf_load(routing->p + e), vf_set(routing->total)));
     if (soft && !by_logits)
         routing->total = 1.0f;
     routing->choice = by_logits ? routing->z : routing->p;
     if (job->correction) {
-        for (uint32_t e = 0; e < n; e++)
+        uint32_t e = 0;
+        for (; e + VEC_ROWS <= n; e += VEC_ROWS)
+            vf_store(routing->corrected + e, vf_add(vf_load(routing->p + e), vf_load(job->correction + e)));
+        for (; e < n; e++)
             routing->corrected[e] = routing->p[e] + job->correction[e];
         routing->choice = routing->corrected;
     }
@@ -120,15 +126,48 @@ static inline void drop_groups(const struct kt_rows_route *job, struct routing *
     }
 }
 
+#define MAXIMA \
+    (VEC_ROWS < 16 ? 16 / VEC_ROWS : 1) /* vectors of them: as many as most models choose, or more */
+
+/* The largest number that is sure to have top_k choices at or above it: MAXIMA are of different experts, and
+ * few others are above the top_k-th of them. */
+static inline float find_least(const struct kt_rows_route *job, const struct routing *routing)
+{
+    const uint32_t size = job->n_experts / job->n_groups;
+    float lane[MAXIMA * VEC_ROWS], least = -INFINITY;
+    vf most[MAXIMA];
+    for (unsigned v = 0; v < MAXIMA; v++)
+        most[v] = vf_set(-INFINITY);
+    for (uint32_t g = 0; g < job->n_groups; g++)
+        for (uint32_t e = g * size; e + VEC_ROWS <= (g + 1) * size && !routing->dropped[g]; e += VEC_ROWS) {
+            vf *one = &most[e / VEC_ROWS % MAXIMA];
+            *one = vf_max(vf_load(routing->choice + e), *one); /* the second one if the first is NaN */
+        }
+    for (unsigned v = 0; v < MAXIMA; v++)
+        vf_store(lane + v * VEC_ROWS, most[v]);
+    for (unsigned i = 0; i < MAXIMA * VEC_ROWS; i++) {
+        unsigned n = 0;
+        for (unsigned v = 0; v < MAXIMA; v++)
+            n += (unsigned)__builtin_popcount(vf_at_least(most[v], vf_set(lane[i])));
+        least = n >= job->top_k && lane[i] > least ? lane[i] : least;
+    }
+    return least;
+}
+
 static inline void choose(const struct kt_rows_route *job, const struct routing *routing, struct top *top)
 {
     const uint32_t size = job->n_experts / job->n_groups;
+    const vf least = vf_set(find_least(job, routing));
     top->n = 0;
     top->wanted = job->top_k;
     for (uint32_t g = 0; g < job->n_groups; g++)
-        for (uint32_t e = g * size; e < (g + 1) * size && !routing->dropped[g]; e++)
-            if (routing->choice[e] == routing->choice[e])
-                take(top, routing->choice[e], e);
+        for (uint32_t e = g * size; e < (g + 1) * size && !routing->dropped[g]; e += VEC_ROWS) {
+            uint32_t left = (g + 1) * size - e, lanes = vf_at_least(vf_load(routing->choice + e), least);
+            for (lanes &= left < VEC_ROWS ? (1U << left) - 1 : ~0U; lanes; lanes &= lanes - 1) {
+                uint32_t number = e + (uint32_t)__builtin_ctz(lanes);
+                take(top, routing->choice[number], number);
+            }
+        }
     /* NaN is less than any number, and there may be too few others. */
     for (uint32_t e = 0; e < job->n_experts && top->n < top->wanted; e++)
         if (!routing->dropped[e / size] && routing->choice[e] != routing->choice[e])

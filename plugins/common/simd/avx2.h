@@ -292,6 +292,11 @@ INLINE vf vf_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
+INLINE uint32_t vf_at_least(vf a, vf b)
+{
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ));
+}
+
 INLINE vf vf_from_int(vi v)
 {
     return _mm256_cvtepi32_ps(v);

@@ -445,6 +445,11 @@ INLINE vf vf_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
+INLINE uint32_t vf_at_least(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+
 INLINE vf vf_from_int(vi v)
 {
     return _mm512_cvtepi32_ps(v);

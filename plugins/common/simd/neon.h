@@ -322,6 +322,12 @@ INLINE vf vf_max(vf a, vf b)
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
+INLINE uint32_t vf_at_least(vf a, vf b)
+{
+    const uint32x4_t lanes = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(vcgeq_f32(a, b), lanes));
+}
+
 INLINE vf vf_from_int(vi v)
 {
     return vcvtq_f32_s32(v);

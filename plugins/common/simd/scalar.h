@@ -344,6 +344,15 @@ INLINE vf vf_max(vf a, vf b)
     VF_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);
 }
 
+/* Lanes in which a is not less than b, as bits; a NaN is in none. */
+INLINE uint32_t vf_at_least(vf a, vf b)
+{
+    uint32_t lanes = 0;
+    for (unsigned i = 0; i < VEC_ROWS; i++)
+        lanes |= (uint32_t)(a.f[i] >= b.f[i]) << i;
+    return lanes;
+}
+
 INLINE vf vf_from_int(vi v)
 {
     VF_EACH((float)v.s32[i]);
