@@ -19,13 +19,16 @@
 
 #define SPLIT_SIZE 1024 /* numbers of a row from which on tiles multiply */
 #define SPLIT_COLUMNS 32
-#define SPLIT_STEPS 8 /* of SPLIT_COLUMNS: so much of rows of x is split at once */
+#define SPLIT_STEPS 4 /* of SPLIT_COLUMNS: parts of so much of 32 rows of x stay in the first cache */
 #define SPLIT_BLOCK (SPLIT_STEPS * SPLIT_COLUMNS)
 #define SPLIT_PARTS 3
 #define SPLIT_SUMS 4      /* tiles of two products: of w x0, and of w x1 and w x2 */
 #define SPLIT_OUTPUTS 128 /* whose sums are kept from block to block */
 #define SPLIT_TILE 1024
-#define SPLIT_AHEAD 512 /* bytes of a row of weights that are prefetched */
+/* Bytes of a row of weights that are prefetched: from memory for few rows of x, from the second cache for
+ * many. */
+#define SPLIT_AHEAD 256
+#define SPLIT_NEAR 128
 
 /* What one call multiplies: two groups of 16 rows of x by 16 outputs, or one by two times 16 outputs. */
 struct split {
@@ -159,10 +162,10 @@ static inline void split_inputs(const struct kt_rows_multiply *job, uint32_t row
     } while (0)
 
 /* Lines of weights that the next calls read. */
-INLINE void fetch_weights(const uint8_t *weight, int64_t stride)
+INLINE void fetch_weights(const uint8_t *weight, int64_t stride, int64_t ahead)
 {
     UNROLL_FOR (unsigned r = 0; r < 16; r++)
-        PREFETCH(weight + r * stride + SPLIT_AHEAD);
+        PREFETCH(weight + r * stride + ahead);
 }
 
 /* One group of rows, two times 16 outputs: tiles 0 and 1 are sums of the first 16. */
@@ -177,11 +180,11 @@ static NOINLINE void multiply_one_group(const struct split *s)
         AMX_DOT_BF16(0, 5, 4);
         AMX_LOAD_ROWS(6, second, second_stride);
         AMX_DOT_BF16(2, 6, 4);
-        fetch_weights(first, first_stride);
+        fetch_weights(first, first_stride, SPLIT_AHEAD);
         AMX_LOAD(7, x + SPLIT_TILE);
         AMX_DOT_BF16(1, 5, 7);
         AMX_DOT_BF16(3, 6, 7);
-        fetch_weights(second, second_stride);
+        fetch_weights(second, second_stride, SPLIT_AHEAD);
         AMX_LOAD(4, x + 2 * SPLIT_TILE);
         AMX_DOT_BF16(1, 5, 4);
         AMX_DOT_BF16(3, 6, 4);
@@ -200,6 +203,7 @@ static NOINLINE void multiply_two_groups(const struct split *s)
     LOAD_SUMS(AMX_LOAD);
     for (uint32_t step = 0; step < s->steps; step++) {
         AMX_LOAD_ROWS(4, weight, stride);
+        fetch_weights(weight, stride, SPLIT_NEAR);
         AMX_LOAD(5, x);
         AMX_DOT_BF16(0, 4, 5);
         AMX_LOAD(6, x + 3 * SPLIT_TILE);
