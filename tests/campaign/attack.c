@@ -10,6 +10,8 @@
  *         ended by SIGKILL at random times, then run to its end
  *     attack faults KINDS STICKY RESULT -- COMMAND...
  *         each call of these kinds fails (shim.c), or each FAULT_STEPth from a random one of FAULT_SEED's on
+ *     attack places SECONDS LIST RESULT -- COMMAND...
+ *         at each place of the code a call fails once that LIST does not have yet; RESULT may be "-"
  *     attack power NOTES FOLDER -- COMMAND...
  *         the power fails between any two events that shim.c notes in NOTES; COMMAND is what writes in FOLDER
  *
@@ -148,6 +150,61 @@ static int fault(long kinds, bool sticky, const char *result, char **command)
     return 0;
 }
 
+/* Prints the last line of the list: where the call failed that something followed from. */
+static void tell_place(const char *list)
+{
+    struct bytes all = kt_read_all(list);
+    size_t begin = all.size ? all.size - 1 : 0;
+    while (begin > 0 && all.data[begin - 1] != '\n')
+        begin--;
+    printf("  where: %.*s", (int)(all.size - begin), all.data + begin);
+    free(all.data);
+}
+
+/* A call that fails may be one that is not needed: then all must be as if it had not. */
+static int fail_places(double seconds, const char *list, const char *result, char **command)
+{
+    char mark[4200];
+    bool has_result = strcmp(result, "-") != 0;
+    double end = kt_now() + seconds;
+    struct bytes good = {.there = false};
+    struct outcome base = kt_run(command, 0);
+    if (has_result)
+        good = kt_read_all(result);
+    if (good.there != has_result || base.status != 0) {
+        kt_tell("no result", 0, &base);
+        return 2;
+    }
+    snprintf(mark, sizeof mark, "%s.mark", list);
+    setenv("FAIL_KINDS", "191", 1); /* all but memory that ends */
+    setenv("FAIL_MARK", mark, 1);
+    setenv("FAIL_PLACES", list, 1);
+    setenv("LD_PRELOAD", getenv("SHIM"), 1);
+    while (kt_now() < end) {
+        if (has_result)
+            unlink(result);
+        unlink(mark);
+        struct outcome outcome = kt_run(command, 0);
+        if (access(mark, F_OK) != 0)
+            break;
+        if (!kt_judge(&outcome, kt_tally.tried + 1)) {
+            tell_place(list);
+        } else if (has_result) {
+            struct bytes made = kt_read_all(result);
+            if (made.there ? !kt_is_same(&made, &good) : outcome.status == 0) {
+                kt_tally.wrong++;
+                kt_tell("wrong", kt_tally.tried, &outcome);
+                tell_place(list);
+            }
+            free(made.data);
+        }
+        if (has_result)
+            sweep(result, WIFEXITED(outcome.status));
+    }
+    free(good.data);
+    return 0;
+}
+
 static int kill_often(double seconds, uint64_t seed, const char *result, char **command)
 {
     unlink(result);
@@ -201,6 +258,8 @@ int main(int argc, char **argv)
             code = mutate(seconds, seed, argv[4], command, kt_change_plugin);
         else if (strcmp(argv[1], "kill") == 0)
             code = kill_often(seconds, seed, argv[4], command);
+        else if (strcmp(argv[1], "places") == 0)
+            code = fail_places(seconds, argv[3], argv[4], command);
         else if (strcmp(argv[1], "faults") == 0)
             code = fault(atol(argv[2]), seed != 0, argv[4], command);
     }

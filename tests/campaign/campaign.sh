@@ -20,8 +20,9 @@ work=$dir/attacked
 mkdir "$work"
 SHIM=$dir/shim.so
 export SHIM
-"${KT_TEST_CC:-cc}" -std=gnu11 -O1 -shared -fPIC -o "$SHIM" "$KT_TEST_SOURCE/tests/campaign/shim.c" -ldl ||
-    { fail "shim.c does not compile"; finish; }
+campaign=$KT_TEST_SOURCE/tests/campaign
+"${KT_TEST_CC:-cc}" -std=gnu11 -O1 -shared -fPIC -I"$KT_TEST_SOURCE" -o "$SHIM" "$campaign/shim.c" "$campaign/places.c" \
+    "$campaign/refuse.c" -ldl || { fail "shim.c does not compile"; finish; }
 
 # real PROGRAM: libtool's script would be attacked, too.
 real() { if [ -x "$programs/.libs/$1" ]; then echo "$programs/.libs/$1"; else echo "$programs/$1"; fi; }
@@ -35,7 +36,7 @@ model=$tiny/tiny-moe-q4_k_m.gguf
 bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
 
 # Seconds of each part; some have an end of their own.
-parts="gguf safetensors folder store ini trace stats tokenizer plugin prefix http batches kill power faults client memory fuzz"
+parts="gguf safetensors folder store ini trace stats tokenizer plugin prefix http batches kill power places faults client memory fuzz"
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
@@ -175,6 +176,20 @@ part_faults()
     for kind in 1 2 4 8 16 32; do
         fail_calls faults $kind "$work/o" "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/o"
     done
+}
+# fail_once RESULT COMMAND...: a call fails at each place of the code that no command before came to.
+fail_once()
+{
+    result=$1
+    shift
+    now=$(date +%s)
+    [ "$now" -ge "$places_end" ] || count places "$attack" places $((places_end - now)) "$keep/places" "$result" -- "$@"
+}
+part_places()
+{
+    places_end=$(awk "BEGIN { print int($(date +%s) + $share) }")
+    [ "$keep/places" -nt "$program" ] || rm -f "$keep/places"
+    . "$campaign/places.sh"
 }
 part_client()
 {

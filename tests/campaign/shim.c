@@ -3,22 +3,29 @@
  * shim.c - makes the Nth call of a kind fail, once or from then on; and notes when files become durable. It
  * is for LD_PRELOAD, and these say what:
  *
- * - FAIL_KINDS: the sum of 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat; or 64:
- * memory ends where the process would for the Nth time have more of it than ever before
+ * - FAIL_KINDS: the sum of 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat, 128 all
+ * else (refuse.c); or 64: memory ends where the process would for the Nth time have more of it than ever
+ * before
  * - FAIL_N: counted from 1
+ * - FAIL_PLACES: instead of the Nth, the first call fails at whose place none has so far (places.c)
  * - FAIL_STICKY: if set, all later ones fail too
  * - FAIL_MARK: this file appears when it fails
  * - FAIL_AFTER: only calls count after a file was opened whose name ends so
  * - FAIL_SIGNAL: instead of failing, the Nth call raises this signal
  * - NOTE_FOLDER: takes a copy of each file that is synced, and the list of events
  *
- * While hwloc starts, only kind 64 takes memory from it: it does not look at all of its allocations, and is
- * started where there is enough (core/machine/README).
+ * While hwloc starts and binds, only kind 64 takes memory from it: it does not look at all of its
+ * allocations, and is started where there is enough (core/machine/README).
  */
 #define _GNU_SOURCE
+#include "tests/campaign/shim.h"
+
+#include "tests/campaign/places.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <hwloc.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,18 +41,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ALLOCATE = 1, MAP = 2, THREAD = 4, OPEN = 8, MOVE = 16, LOOK = 32, MEMORY = 64 };
-
 void *__libc_malloc(size_t size);
 void __libc_free(void *memory);
-int hwloc_topology_load(void *topology);
-int hwloc_topology_init(void **topology);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
 static long kinds, failing;
-static bool sticky, has_begun;
+static bool sticky, has_begun, by_place;
 static int signal_number;
 static const char *mark, *notes, *after;
 static atomic_long count;
@@ -65,6 +68,11 @@ __attribute__((constructor)) static void begin(void)
     sticky = getenv("FAIL_STICKY") != NULL;
     failing = getenv("FAIL_N") ? atol(getenv("FAIL_N")) : 0;
     kinds = text ? atol(text) : 0;
+    by_place = getenv("FAIL_PLACES") != NULL;
+    inside = true;
+    if (by_place)
+        kt_places_begin();
+    inside = false;
 }
 
 /* Is the caller hwloc that starts, or the dynamic linker, which ends the process by itself? */
@@ -161,15 +169,15 @@ static void forget_map(char *memory, size_t size)
 
 /* ---- calls ---- */
 
-static bool fails(long kind, const void *caller, int number)
+bool kt_shim_fails(long kind, const void *caller, int number)
 {
     if (!(kinds & kind) || inside || !has_begun)
         return false;
     inside = true;
     bool spared = is_spared(caller);
     long n = spared ? 0 : atomic_fetch_add(&count, 1) + 1;
-    bool hit = n == failing || (sticky && n > failing);
-    if (n == failing)
+    bool hit = by_place ? !spared && kt_place_fails(kind) : n == failing || (sticky && n > failing);
+    if (by_place ? hit : n == failing)
         leave_mark();
     inside = false;
     if (hit && signal_number) {
@@ -180,9 +188,7 @@ static bool fails(long kind, const void *caller, int number)
         errno = number;
     return hit;
 }
-#define FAILS(kind, number) fails(kind, __builtin_return_address(0), number)
 #define LACKS(more, less) lacks(more, less, __builtin_return_address(0))
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 void *malloc(size_t size)
 {
@@ -211,8 +217,9 @@ void *realloc(void *memory, size_t size)
 }
 static void *align(size_t alignment, size_t size, const void *caller)
 {
-    return fails(ALLOCATE, caller, ENOMEM) || lacks(size, 0, caller) ? NULL
-                                                                     : take(__libc_memalign(alignment, size));
+    return kt_shim_fails(ALLOCATE, caller, ENOMEM) || lacks(size, 0, caller)
+               ? NULL
+               : take(__libc_memalign(alignment, size));
 }
 void *aligned_alloc(size_t alignment, size_t size)
 {
@@ -247,18 +254,47 @@ int munmap(void *memory, size_t size)
     return result;
 }
 
+/* Where gcov begins to write its counts the program has ended. */
+char *getenv(const char *name)
+{
+    size_t length = strlen(name);
+    if (strcmp(name, "GCOV_PREFIX") == 0)
+        kt_places_end();
+    for (char **one = environ; one && *one; one++)
+        if (strncmp(*one, name, length) == 0 && (*one)[length] == '=')
+            return *one + length + 1;
+    return NULL;
+}
+
 /* Between these, what fails is hwloc's. */
-int hwloc_topology_load(void *topology)
+int hwloc_topology_load(hwloc_topology_t topology)
 {
     starts_hwloc = true;
     int result = REAL(hwloc_topology_load)(topology);
     starts_hwloc = false;
     return result;
 }
-int hwloc_topology_init(void **topology)
+int hwloc_topology_init(hwloc_topology_t *topology)
 {
     starts_hwloc = true;
     int result = REAL(hwloc_topology_init)(topology);
+    starts_hwloc = false;
+    return result;
+}
+int hwloc_get_cpubind(hwloc_topology_t topology, hwloc_bitmap_t set, int flags)
+{
+    starts_hwloc = true;
+    int result = REAL(hwloc_get_cpubind)(topology, set, flags);
+    starts_hwloc = false;
+    return result;
+}
+int hwloc_set_thread_cpubind(hwloc_topology_t topology, hwloc_thread_t thread, hwloc_const_cpuset_t set,
+                             int flags)
+{
+    if (FAILS(OTHER, EPERM))
+        return -1;
+    starts_hwloc = true;
+    int result = REAL(hwloc_set_thread_cpubind)(topology, thread, set, flags);
     starts_hwloc = false;
     return result;
 }
@@ -279,7 +315,7 @@ static int note_open(const char *path, int fd)
 static int open_as(const char *path, int flags, va_list arguments, const void *caller)
 {
     int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
-    if (fails(OPEN, caller, EMFILE))
+    if (kt_shim_fails(OPEN, caller, EMFILE))
         return -1;
     return note_open(path, (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }

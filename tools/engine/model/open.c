@@ -259,6 +259,7 @@ enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *c
         return kt_engine_fail(error, KT_E_INVALID,
                               "kt_model_plan: context, checkpoint and plan must not be NULL");
     struct kt_model *m = calloc(1, sizeof(*m));
+    *plan = (struct kt_model_plan){.total = 0};
     if (!m)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
     enum kt_status status = prepare(context, checkpoint, params, m, error);
