@@ -18,11 +18,8 @@ mkdir -p "$keep/seeds"
 : >"$err"
 work=$dir/attacked
 mkdir "$work"
-SHIM=$dir/shim.so
-export SHIM
 campaign=$KT_TEST_SOURCE/tests/campaign
-"${KT_TEST_CC:-cc}" -std=gnu11 -O1 -shared -fPIC -I"$KT_TEST_SOURCE" -o "$SHIM" "$campaign/shim.c" "$campaign/places.c" \
-    "$campaign/refuse.c" -ldl || { fail "shim.c does not compile"; finish; }
+build_shim
 
 # real PROGRAM: libtool's script would be attacked, too.
 real() { if [ -x "$programs/.libs/$1" ]; then echo "$programs/.libs/$1"; else echo "$programs/$1"; fi; }

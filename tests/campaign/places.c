@@ -4,8 +4,10 @@
  *
  * FAIL_PLACES names a file with a line for each place that had its turn: a number, and for people what it is
  * made of: the kind of call and the innermost DEPTH return addresses in programs and libraries of the
- * project. What hwloc, jansson or a plugin calls counts as the place in the project that called them. The
- * first new place of a process is added to the file, and fails; all that comes later in the process is done.
+ * project. What hwloc, jansson or a plugin calls counts as the place in the project that called them. A place
+ * is also new where the innermost DEPTH addresses outside the library are, so that each caller of the library
+ * has calls that fail. The first new place of a process is added to the file, and fails; all that comes later
+ * in the process is done.
  */
 #define _GNU_SOURCE
 #include "tests/campaign/places.h"
@@ -125,46 +127,74 @@ static void keep(uint64_t hash, const char *text)
     syscall(SYS_close, file);
 }
 
-/* Describes the place of the call; false: it is none of the project's. */
-static bool describe(long kind, char *text, size_t room)
+/* Whose code stands at an address, NULL: not the project's. */
+static const struct range *find_owner(uintptr_t address)
+{
+    const struct range *range = find_range(address);
+    if (!range) { /* something was loaded */
+        n_ranges = 0;
+        dl_iterate_phdr(note_object, NULL);
+        range = find_range(address);
+    }
+    return range && range->name[0] && has_library ? range : NULL;
+}
+
+/* A place in words; `depth` return addresses are in it. */
+struct place {
+    char text[300];
+    int length, depth;
+};
+
+static void append(struct place *place, const char *name, uintptr_t offset)
+{
+    if (place->depth++ < DEPTH)
+        place->length += snprintf(place->text + place->length, sizeof place->text - (size_t)place->length,
+                                  " %s+%lx", name, (unsigned long)offset);
+}
+
+/* Describes where the call is, and where those who use the library called it. */
+static void describe(long kind, struct place *place, struct place *user)
 {
     void *frames[FRAMES];
-    int n = backtrace(frames, FRAMES), length = snprintf(text, room, "%ld", kind), depth = 0;
-    char program[24];
+    int n = backtrace(frames, FRAMES);
     const char *slash = strrchr(program_invocation_name, '/');
-    snprintf(program, sizeof program, "%s", slash ? slash + 1 : program_invocation_name);
-    for (int i = 0; i < n && depth < DEPTH; i++) {
-        uintptr_t address = (uintptr_t)frames[i];
-        const struct range *range = find_range(address);
-        if (!range) { /* something was loaded */
-            n_ranges = 0;
-            dl_iterate_phdr(note_object, NULL);
-            range = find_range(address);
-        }
-        if (!range || !range->name[0] || !has_library)
+    const char *program = slash ? slash + 1 : program_invocation_name;
+    place->length = snprintf(place->text, sizeof place->text, "%ld", kind);
+    user->length = snprintf(user->text, sizeof user->text, "in");
+    for (int i = 0; i < n && user->depth < DEPTH; i++) {
+        const struct range *range = find_owner((uintptr_t)frames[i]);
+        if (!range)
             continue;
         const char *name = strcmp(range->name, "program") == 0 ? program : range->name;
-        length += snprintf(text + length, room - (size_t)length, " %s+%lx", name,
-                           (unsigned long)(address - range->base));
-        depth++;
+        append(place, name, (uintptr_t)frames[i] - range->base);
+        if (strncmp(name, "libktkernel", 11) != 0)
+            append(user, name, (uintptr_t)frames[i] - range->base);
     }
-    return depth > 0;
+}
+
+static bool is_new(const struct place *place)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *c = place->text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+    if (place->depth == 0 || !add(hash))
+        return false;
+    keep(hash, place->text);
+    return true;
 }
 
 bool kt_place_fails(long kind)
 {
-    char text[300];
-    uint64_t hash = 0xcbf29ce484222325;
     bool fails = false;
     take_lock();
-    if (!has_failed && describe(kind, text, sizeof text)) {
-        for (const char *c = text; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
-        fails = add(hash);
+    if (!has_failed) {
+        struct place place = {.depth = 0}, user = {.depth = 0};
+        describe(kind, &place, &user);
+        fails = is_new(&place);
+        if (is_new(&user))
+            fails = true;
         has_failed = fails;
     }
-    if (fails)
-        keep(hash, text);
     give_lock();
     return fails;
 }

@@ -4,9 +4,7 @@
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 [ -z "${EMULATOR:-}" ] || skip "what is preloaded would come into the emulator"
 [ -z "${KT_TEST_SANITIZERS:-}" ] || skip "sanitizers have an allocator of their own"
-SHIM=$dir/shim.so
-"${KT_TEST_CC:-cc}" -std=gnu11 -O1 -shared -fPIC -o "$SHIM" "$KT_TEST_SOURCE/tests/campaign/shim.c" -ldl ||
-    { fail "shim.c does not compile"; finish; }
+build_shim
 with_plugin amx_int8 || skip "the backend amx_int8 was not built"
 model=$data/tiny-moe-bf16-l0-l3.gguf
 folder=$dir/written

@@ -61,6 +61,16 @@ kt_after_kill()
     done
 }
 
+# Compiles what makes calls fail (campaign/shim.c) as $SHIM.
+build_shim()
+{
+    SHIM=$dir/shim.so
+    export SHIM
+    attacks=$KT_TEST_SOURCE/tests/campaign
+    "${KT_TEST_CC:-cc}" -std=gnu11 -O1 -shared -fPIC -I"$KT_TEST_SOURCE" -o "$SHIM" "$attacks/shim.c" "$attacks/places.c" \
+        "$attacks/refuse.c" -ldl >"$out" 2>"$err" || { fail "tests/campaign/shim.c does not compile"; finish; }
+}
+
 # In a subshell, for a program that is killed or may write little: half a file of counts (configure
 # --enable-coverage) would spoil those of all others.
 uncounted()
