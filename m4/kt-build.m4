@@ -51,7 +51,7 @@ AM_CONDITIONAL([SANITIZERS], [test $kt_sanitizers != none])])
 # KT_COVERAGE: COVERAGE_CFLAGS of everything but plugins, whose kernels would take hours, and tests.
 AC_DEFUN([KT_COVERAGE],
 [AC_ARG_ENABLE([coverage], [AS_HELP_STRING([--enable-coverage], [count by gcov which lines and branches tests reach])])
-AS_IF([test "x$enable_coverage" = xyes], [COVERAGE_CFLAGS='--coverage -fprofile-update=prefer-atomic -fprofile-exclude-files=$(srcdir)/tests/.*'])
+AS_IF([test "x$enable_coverage" = xyes], [COVERAGE_CFLAGS='-DKT_COVERAGE --coverage -fprofile-update=prefer-atomic -fprofile-exclude-files=$(srcdir)/tests/.*'])
 AC_SUBST([COVERAGE_CFLAGS])])
 
 # KT_HARDENING: HARDEN_CFLAGS of everything but plugins, whose kernels have arrays that a stack protector would

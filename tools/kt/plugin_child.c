@@ -70,6 +70,10 @@ static void offer_memory(void)
         close(file);
 }
 
+#ifdef KT_COVERAGE /* configure --enable-coverage: a child writes its counts itself */
+void __gcov_dump(void);
+#endif
+
 static void run_job(plugin_job *job, void *data, struct plugin_child *shared, int words)
     __attribute__((noreturn));
 static void run_job(plugin_job *job, void *data, struct plugin_child *shared, int words)
@@ -97,6 +101,9 @@ static void run_job(plugin_job *job, void *data, struct plugin_child *shared, in
                    "afterwards the process has %s than before; the last call was %.200s", changed,
                    shared->where);
     shared->finished = true;
+#ifdef KT_COVERAGE
+    __gcov_dump();
+#endif
     _exit(0);
 }
 
