@@ -110,6 +110,37 @@ START_TEST(others)
 END_TEST
 
 /* Numbers begin where their type may; the bytes of weights anywhere. */
+START_TEST(checkpoints)
+{
+    struct kt_value value;
+    struct kt_stored_linear_info linear;
+    const void *data;
+    uint64_t size;
+    char text[17];
+    ck_fails(kt_checkpoint_value(NULL, 0, &value, &ck_error), KT_E_INVALID, "the checkpoint is NULL");
+    ck_fails(kt_checkpoint_value_find(NULL, "key", &value, &ck_error), KT_E_INVALID,
+             "the checkpoint is NULL");
+    ck_fails(kt_value_uint(NULL, 0, &size, &ck_error), KT_E_INVALID, "the value is NULL");
+    ck_fails(kt_value_text(NULL, &size, NULL, NULL, &ck_error), KT_E_INVALID, "the value is NULL");
+    ck_fails(kt_checkpoint_linear(NULL, 0, &linear, &ck_error), KT_E_INVALID, "the checkpoint is NULL");
+    ck_fails(kt_checkpoint_fingerprint(NULL, text, &ck_error), KT_E_INVALID, "the checkpoint is NULL");
+    ck_fails(kt_checkpoint_file(NULL, "config.json", &data, &size, &ck_error), KT_E_INVALID, "is NULL");
+}
+END_TEST
+
+START_TEST(writers)
+{
+    struct kt_writer_params params = KT_WRITER_PARAMS_INIT;
+    struct kt_writer *writer;
+    nothing(kt_writer_create("none", &params, NULL, &ck_error));
+    nothing(kt_writer_add(NULL, &params, 1, &ck_error));
+    nothing(kt_writer_finish(NULL, &ck_error));
+    params.n_tensors = 1;
+    ck_fails(kt_writer_create("none", &params, &writer, &ck_error), KT_E_INVALID,
+             "tensors or metadata is NULL");
+}
+END_TEST
+
 START_TEST(addresses)
 {
     struct fixture fixture = {.n_tokens = 3};
@@ -164,6 +195,8 @@ int main(void)
     tcase_add_test(all, linears);
     tcase_add_test(all, caches);
     tcase_add_test(all, others);
+    tcase_add_test(all, checkpoints);
+    tcase_add_test(all, writers);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
