@@ -120,7 +120,7 @@ AX_CHECK_COMPILE_FLAG([-fno-schedule-insns], [KT_CFLAGS_IN_ORDER=-fno-schedule-i
 AC_SUBST([KT_CFLAGS_IN_ORDER])
 AS_IF([test "x$kt_isa_summary" = x], [kt_isa_summary=" none beyond the baseline"])])
 
-# KT_EMULATION: which levels tests emulate, EMULATES_AVX512 and $kt_emulated for the summary. Where this CPU has
+# KT_EMULATION: which levels tests emulate, EMULATES_AVX512, EMULATES_AVX_VNNI and $kt_emulated for the summary. Where this CPU has
 # all that level amx needs but its tiles, only these are modelled, and the rest of its code runs as it is: SIMDe
 # takes four times as long.
 AC_DEFUN([KT_EMULATION], [
@@ -137,4 +137,7 @@ AS_IF([test $enable_emulation = missing && test $cross_compiling = no &&
          grep -qw $kt_flag /proc/cpuinfo 2>/dev/null || kt_emulated="avx512 amx"
      done])
 AM_CONDITIONAL([EMULATES_AVX512], [test "$kt_emulated" != amx])
+AS_IF([test $enable_emulation = missing && test $cross_compiling = no && test $kt_isa_AVX_VNNI = yes &&
+       grep -qw avx_vnni /proc/cpuinfo 2>/dev/null], [], [kt_emulated="avx_vnni $kt_emulated"])
+AM_CONDITIONAL([EMULATES_AVX_VNNI], [case $kt_emulated in avx_vnni*) true ;; *) false ;; esac])
 ])

@@ -6,10 +6,10 @@
 
 #include "plugins/common/simd/simd.h"
 
-#if VEC_DOT_WIDE
+#if VEC_DOT_WIDE && VEC_PARTS == 1
 #include "plugins/llamafile/blocks_int32.h"
 #else
-#include "plugins/llamafile/blocks_int16.h"
+#include "plugins/llamafile/blocks_parts.h"
 #endif
 #ifdef ROWS_PAIRED
 #include "plugins/llamafile/paired.h"

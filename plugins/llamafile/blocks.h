@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks.h - rows of activations that lie together, for products of several rows (blocks_int16.h,
+ * blocks.h - rows of activations that lie together, for products of several rows (blocks_parts.h,
  * blocks_int32.h). Rows by a pointer each do not fit into the general registers, so a product copies the rows
- * of a row block into its scratch: blocks of 8 rows (4 on AVX2, as many as its registers have sums for), of
- * each group of 32 columns all rows, with all that a group needs at constant offsets from one pointer.
+ * of a row block into its scratch: blocks of 8 rows (of 4 where vectors have 8 rows of weights: as many as
+ * registers have sums for), of each group of 32 columns all rows, with all that a group needs at constant
+ * offsets from one pointer.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_H
 #define KT_PLUGINS_LLAMAFILE_BLOCKS_H
 
 #include "plugins/llamafile/llamafile.h"
+#include "plugins/llamafile/scale.h"
 
 #include "plugins/common/simd/simd.h"
 
 #include <string.h>
 
-#define BLOCKED_ROWS (VEC_DOT_WIDE ? 8u : 4u)
+#define BLOCKS_OF_8 (VEC_DOT_WIDE && VEC_PARTS == 1)
+#define BLOCKED_ROWS (BLOCKS_OF_8 ? 8u : 4u)
 
 /* A group of 32 columns of a block of n = BLOCKED_ROWS rows: offsets in bytes of what row 0 has. NEG is minus
- * the sum of q; where sums are int16, those of places 0,1 and of places 2,3 of 4. */
+ * the sum of q; in blocks of 4, those of places 0,1 and of places 2,3 of 4. */
 #define BLOCK_Q 0                       /* int8[n][32] */
 #define BLOCK_SCALE (32 * BLOCKED_ROWS) /* float[n] */
 #define BLOCK_NEG32 (36 * BLOCKED_ROWS) /* int32[n] or int16[n][2]: of the group */
 #define BLOCK_NEG16 (40 * BLOCKED_ROWS) /* int32[n][2] or int16[n][2][2]: of its halves */
 #define BLOCK_SUM32 (48 * BLOCKED_ROWS) /* float[n]: scale * sum of q */
 #define BLOCK_SUM16 (52 * BLOCKED_ROWS) /* float[n][2] */
-/* Where sums are int32: float[n][2], START_BASE + 32 * NEG of halves, at which dot products of q6_k start
- * whose integers are then float32 (blocks_int32.h). */
+/* In blocks of 8: float[n][2], START_BASE + 32 * NEG of halves, at which dot products of q6_k start. */
 #define BLOCK_START (60 * BLOCKED_ROWS)
-#define BLOCK_GROUP ((VEC_DOT_WIDE ? 68 : 60) * BLOCKED_ROWS)
-#define START_BASE 12582912 /* 1.5 * 2^23: the next numbers of float32 are the next integers */
+#define BLOCK_GROUP ((BLOCKS_OF_8 ? 68 : 60) * BLOCKED_ROWS)
 
 /* Bytes of a block with K columns. */
 INLINE uint64_t size_block(uint64_t k)
@@ -49,7 +50,7 @@ INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *t
         memcpy(to + BLOCK_SCALE + 4 * r, from + ACT_SCALE + 4 * i, 4);
         memcpy(to + BLOCK_SUM32 + 4 * r, from + ACT_SUM32 + 4 * i, 4);
         memcpy(to + BLOCK_SUM16 + 8 * r, from + ACT_SUM16 + 8 * i, 8);
-        if (!VEC_DOT_WIDE) {
+        if (!BLOCKS_OF_8) {
             memcpy(to + BLOCK_NEG32 + 4 * r, from + ACT_PAIR32 + 4 * i, 4);
             memcpy(to + BLOCK_NEG16 + 8 * r, from + ACT_PAIR16 + 8 * i, 8);
             continue;

@@ -74,32 +74,6 @@ INLINE void add_half(struct traits t, int rows, struct group view, const struct 
     add_columns(t, rows, view, planes, group, 2 * half, 2 * half + 2, sum);
 }
 
-INLINE vf take_as_float(vi v)
-{
-    vf f;
-    memcpy(&f, &v, sizeof f);
-    return f;
-}
-
-/* Scales of a group's dot products, two of those of halves; false: it has none. */
-INLINE bool load_float_scales(struct traits t, struct group view, vf scale[2])
-{
-    const uint8_t *halves = view.scales + 4 * TILE_ROWS * view.g;
-    vi whole[2];
-    if (t.dtype == KT_DTYPE_NVFP4) {
-        scale[0] = vf_from_half(halves);
-        scale[1] = vf_from_half(halves + 2 * TILE_ROWS);
-        return true;
-    }
-    if (t.block == GROUP || t.scale_bytes == 0 || has_trits(t))
-        return false;
-    load_scale(t, view, 0, whole);
-    scale[0] = vf_from_int(whole[0]);
-    if (has_half_groups(t.dtype))
-        scale[1] = vf_from_int(whole[1]);
-    return true;
-}
-
 /*
  * The dot products of a group, scaled. Products with integer scales are exact in float32: they are below 2^23
  * (q5_k, q6_k), 127 * 127 * 32 columns * 32 of iq4_xs. So two halves are rounded once, as the sum of their
@@ -111,7 +85,7 @@ INLINE void dot_block(struct traits t, int rows, struct group view, const uint8_
     const struct planes planes = load_planes(t, view, 0);
     const bool halves = has_half_groups(t.dtype);
     vf scale[2] = {vf_set(0.0f), vf_set(0.0f)};
-    const bool scaled = load_float_scales(t, view, scale);
+    const bool scaled = load_float_scales(t, view, 0, scale);
     const vf base = vf_set((float)START_BASE), less = vf_mul(scale[0], vf_set(-(float)START_BASE));
     vi sum[8];
     add_half(t, rows, view, &planes, group, 0, sum);

@@ -25,6 +25,9 @@ struct half_panel {
 #ifdef ROWS_PAIRED
     const struct paired_kernel *paired; /* NULL: its rows' superblocks share no scale */
 #endif
+#ifdef BORROWS_AVX2
+    const block_fn *wide; /* of 2 to 8 rows; NULL: the kernel's */
+#endif
 };
 struct half_panels {
     struct half_panel half_panel[2];
@@ -57,6 +60,9 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
 #ifdef ROWS_PAIRED
         .paired = has_shared_scales(layout, stage) ? find_paired_kernel(dtype) : NULL,
 #endif
+#ifdef BORROWS_AVX2
+        .wide = find_wide(dtype),
+#endif
     };
 }
 
@@ -69,6 +75,8 @@ static uint8_t *find_filled(const struct kt_product *job)
 /* The scalar level takes pack.c's way for all, with which the others are compared. */
 #ifdef VEC_PLAIN
 static const llamafile_lines_fn own_lines = NULL;
+#elif defined BORROWS_AVX2
+static const llamafile_lines_fn own_lines = llamafile_avx2_lines;
 #else
 #include "plugins/llamafile/lines.h"
 static const llamafile_lines_fn own_lines = pack_lines;
@@ -119,6 +127,10 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
     if (half_panel->paired)
         multiply = half_panel->paired->multiply[rows - 1];
 #endif
+#ifdef BORROWS_AVX2
+    if (multiply && half_panel->wide)
+        multiply = half_panel->wide[rows - 2];
+#endif
     if (!multiply)
         return false;
     multiply(half_panel->data, panel->k, block, panel->distance, out);
@@ -164,7 +176,7 @@ DEFINE_HALF_PANELS(half_panels_4, 4)
 #ifdef ROWS_BLOCKED
 DEFINE_HALF_PANELS(half_panels_3, 3)
 DEFINE_HALF_PANELS(half_panels_8, 8)
-#if VEC_DOT_WIDE
+#if BLOCKS_OF_8
 DEFINE_HALF_PANELS(half_panels_5, 5)
 DEFINE_HALF_PANELS(half_panels_6, 6)
 DEFINE_HALF_PANELS(half_panels_7, 7)
@@ -176,7 +188,7 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
     static const struct microkernel microkernels[] = {
 #ifdef ROWS_BLOCKED
         {8, 2, {half_panels_8, half_panels_8}},
-#if VEC_DOT_WIDE
+#if BLOCKS_OF_8
         {7, 2, {half_panels_7, half_panels_7}},
         {6, 2, {half_panels_6, half_panels_6}},
         {5, 2, {half_panels_5, half_panels_5}},

@@ -8,6 +8,8 @@
  *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  *             ROWS_BLOCKED                 defined: several rows lie in blocks (blocks.h), of all formats but
  *                 the compact forms and floats
+ *             BORROWS_AVX2                 defined: level avx2's functions multiply all but several rows of
+ *                 some formats (EACH_WIDE); wants ROWS_BLOCKED
  *             ROWS_PAIRED                  defined: rows whose superblocks share a scale are multiplied as
  *                 pairs (paired.h); wants ROWS_BLOCKED
  */
@@ -121,7 +123,7 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 8, __VA_ARGS__)
-#if VEC_DOT_WIDE
+#if BLOCKS_OF_8
 #define BLOCK_PRODUCTS(name, ...)         \
     FEW_BLOCK_PRODUCTS(name, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 5, __VA_ARGS__)   \
@@ -139,6 +141,63 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
         name##_block_2, name##_block_3, name##_block_4, NULL, NULL, NULL, name##_block_8 \
     }
 #endif
+#endif
+
+struct half_panel_kernel {
+    uint32_t dtype;
+    bool compact;
+    unsigned block;            /* rows at once, at most */
+    half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
+    dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
+    block_fn blocked[7];       /* 2 to 8 rows; NULL: without ROWS_BLOCKED */
+};
+
+/* find_kernel and pack_lines of level avx2. */
+const struct half_panel_kernel *llamafile_avx2_kernel(uint32_t dtype, bool compact);
+bool llamafile_avx2_lines(const struct llamafile_format *format, const struct kt_view *view, uint64_t begin,
+                          unsigned n, bool streams, uint8_t *half_panel);
+
+#ifdef BORROWS_AVX2
+/* Those of most models; the compiler takes as long for each of the others. */
+#define EACH_WIDE(DO)                                          \
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)      \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)      \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)    \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)    \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)    \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)    \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)   \
+    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \
+    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false) \
+    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)
+#define WIDE_PRODUCTS(name, ...)        \
+    BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 8, __VA_ARGS__)
+EACH_WIDE(WIDE_PRODUCTS)
+
+#define WIDE_KERNEL(name, dtype, ...) {dtype, LIST_BLOCKED(name)},
+
+/* Products of 2 to 8 rows, or NULL: those of level avx2. */
+static const block_fn *find_wide(uint32_t dtype)
+{
+    static const struct {
+        uint32_t dtype;
+        block_fn multiply[7];
+    } kernels[] = {EACH_WIDE(WIDE_KERNEL)};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (kernels[i].dtype == dtype)
+            return kernels[i].multiply;
+    return NULL;
+}
+
+static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
+{
+    return llamafile_avx2_kernel(dtype, compact);
+}
+#else
+#ifdef ROWS_BLOCKED
 EACH_QUANT(BLOCK_PRODUCTS)
 #else
 EACH_QUANT(QUANT_PRODUCTS)
@@ -210,15 +269,6 @@ EACH_FLOAT(FLOAT_DEQUANTIZE)
 #define DEQUANTIZE(name) NULL
 #endif
 
-struct half_panel_kernel {
-    uint32_t dtype;
-    bool compact;
-    unsigned block;            /* rows at once, at most */
-    half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
-    dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
-    block_fn blocked[7];       /* 2 to 8 rows; NULL: without ROWS_BLOCKED */
-};
-
 #define KERNEL(name, dtype, compact, block)                                      \
     {                                                                            \
         dtype, compact, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name), \
@@ -245,5 +295,6 @@ static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
         kernel++;
     return kernel;
 }
+#endif /* BORROWS_AVX2 */
 
 #endif

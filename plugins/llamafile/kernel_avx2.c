@@ -15,3 +15,14 @@
 #include "plugins/llamafile/kernel_tmpl.h"
 
 LLAMAFILE_LEVEL(avx2);
+
+const struct half_panel_kernel *llamafile_avx2_kernel(uint32_t dtype, bool compact)
+{
+    return find_kernel(dtype, compact);
+}
+
+bool llamafile_avx2_lines(const struct llamafile_format *format, const struct kt_view *view, uint64_t begin,
+                          unsigned n, bool streams, uint8_t *half_panel)
+{
+    return pack_lines(format, view, begin, n, streams, half_panel);
+}

@@ -331,6 +331,7 @@ static inline float format_unit(uint32_t dtype)
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops llamafile_ops_scalar;
 extern const struct kt_ops llamafile_ops_avx2;
+extern const struct kt_ops llamafile_ops_avx_vnni;
 extern const struct kt_ops llamafile_ops_avx512;
 extern const struct kt_ops llamafile_ops_avx512_vnni;
 extern const struct kt_ops llamafile_ops_avx512_vbmi;

@@ -19,6 +19,9 @@ static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AVX512
     LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw"),
 #endif
+#ifdef LEVEL_AVX_VNNI
+    LEVEL(avx_vnni, NEEDS_AVX_VNNI, "vpdpbusd"),
+#endif
 #ifdef LEVEL_AVX2
     LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw"),
 #endif

@@ -80,6 +80,66 @@ INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigne
         add_group_32(t, rows, scales, g, x, at, part, dots, total);
 }
 
+/* ---- dot products of int32 in several rows: they become float32 by where they start ---- */
+
+/* 1.5 * 2^23, where the next numbers of float32 are the next integers, and its bits. */
+#define START_BASE 12582912
+#define START_BITS 0x4b400000
+
+INLINE vf take_as_float(vi v)
+{
+    vf f;
+    memcpy(&f, &v, sizeof f);
+    return f;
+}
+
+/* Scales of a group's dot products, two of those of halves; false: it has none. */
+INLINE bool load_float_scales(struct traits t, struct group view, int part, vf scale[2])
+{
+    const uint8_t *halves = view.scales + 4 * TILE_ROWS * view.g + part * 2 * VEC_ROWS;
+    vi whole[2];
+    if (t.dtype == KT_DTYPE_NVFP4) {
+        scale[0] = vf_from_half(halves);
+        scale[1] = vf_from_half(halves + 2 * TILE_ROWS);
+        return true;
+    }
+    if (t.block == GROUP || t.scale_bytes == 0 || has_trits(t))
+        return false;
+    load_scale(t, view, part, whole);
+    scale[0] = vf_from_int(whole[0]);
+    if (has_half_groups(t.dtype))
+        scale[1] = vf_from_int(whole[1]);
+    return true;
+}
+
+/* The scales of dot products that begin at START_BITS. */
+struct based_scales {
+    vf scale[2], less; /* less: minus the first scale times START_BASE */
+    bool scaled;
+};
+
+INLINE struct based_scales load_based_scales(struct traits t, struct group view, int part)
+{
+    struct based_scales scales = {{vf_set(0.0f), vf_set(0.0f)}, vf_set(0.0f), false};
+    scales.scaled = load_float_scales(t, view, part, scales.scale);
+    scales.less = vf_mul(scales.scale[0], vf_set(-(float)START_BASE));
+    return scales;
+}
+
+/* A group's dot products, or those of its halves, scaled: exact but for NVFP4, whose scales are floats. */
+INLINE vf scale_based(struct traits t, vi first, vi second, const struct based_scales *scales)
+{
+    const vf base = vf_set((float)START_BASE);
+    vf out = take_as_float(first);
+    if (t.dtype == KT_DTYPE_NVFP4)
+        out = vf_mul(vf_sub(out, base), scales->scale[0]);
+    else
+        out = scales->scaled ? vf_fma(out, scales->scale[0], scales->less) : vf_sub(out, base);
+    if (has_half_groups(t.dtype))
+        out = vf_fma(vf_sub(take_as_float(second), base), scales->scale[1], out);
+    return out;
+}
+
 /* ---- half panels of floats ---- */
 
 /* Two columns of a float half panel. */

@@ -5,7 +5,7 @@
  *
  * No instruction adds products to int32, so dot products of unsigned weights are gathered in pairs of int16
  * (vpmaddubsw, vpaddw), which wrap: only the final value of each int16 must fit, and each single
- * vpmaddubsw, which saturates.
+ * vpmaddubsw, which saturates. AVX-VNNI (VEC_VNNI) has one.
  */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX2_H
 #define KT_PLUGINS_COMMON_SIMD_AVX2_H
@@ -15,15 +15,15 @@
 
 #define VEC_ROWS 8
 #define VEC_PARTS 2
-#define VEC_DOT_WIDE 0
-#define VEC_INT8_DOT "vpmaddubsw" /* what vi_dot_add multiplies with */
-#define VEC_FLOAT_FMA "vfmadd"    /* what vf_fma does */
+#define VEC_DOT_WIDE VEC_VNNI
+#define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */
+#define VEC_FLOAT_FMA "vfmadd"                              /* what vf_fma does */
 /* Into L1, or into L2 where a kernel prefetches far ahead. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), PREFETCH_FAR ? _MM_HINT_T1 : _MM_HINT_T0)
 
 typedef __m256i vi;
 typedef __m256 vf;
-typedef __m256i vdot; /* 16 int16 */
+typedef __m256i vdot; /* 16 int16, or 8 int32 */
 
 /* ---- integers ---- */
 
@@ -117,6 +117,109 @@ INLINE vi vi_widen_u8(const uint8_t *p, int part)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part)));
 }
 
+/* ---- dot products ---- */
+
+INLINE __m256i splat4(const void *p)
+{
+    return _mm256_set1_epi32((int)load_u32(p));
+}
+
+INLINE vdot vi_dot_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+
+INLINE vi vi_splat4(const void *p)
+{
+    return splat4(p);
+}
+
+INLINE vi vi_wide_scale_s8(const uint8_t *p, int part)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part)));
+}
+
+INLINE vi vi_mul32(vi a, vi b)
+{
+    return _mm256_mullo_epi32(a, b);
+}
+
+#if VEC_VNNI
+
+INLINE vi vi_scale_u8(const uint8_t *p, int part)
+{
+    return vi_widen_u8(p, part);
+}
+
+INLINE vi vi_scale_s8(const uint8_t *p, int part)
+{
+    return vi_wide_scale_s8(p, part);
+}
+
+INLINE vi vi_scale_u4(const uint8_t *p, int part)
+{
+    return _mm256_and_si256(vi_widen_u8(p, part), _mm256_set1_epi32(15));
+}
+
+INLINE vdot vi_dot_start(const void *pair, int offset)
+{
+    return _mm256_madd_epi16(splat4(pair), _mm256_set1_epi16((short)offset));
+}
+
+INLINE vdot vi_dot_add_quad(vdot sum, vi w, vi quad)
+{
+    return _mm256_dpbusd_avx_epi32(sum, w, quad);
+}
+
+INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
+{
+    return vi_dot_add_quad(sum, w, splat4(x));
+}
+
+/* As vi_dot_start, with `base` added. */
+INLINE vi vi_dot_start_at(int32_t base, const void *pair, int offset)
+{
+    return _mm256_dpwssd_avx_epi32(_mm256_set1_epi32(base), splat4(pair), _mm256_set1_epi16((short)offset));
+}
+
+INLINE vi vi_set32(int32_t value)
+{
+    return _mm256_set1_epi32(value);
+}
+
+INLINE vi vi_dot_sum(vdot sum)
+{
+    return sum;
+}
+
+INLINE vi vi_dot_scale(vdot sum, vi scale)
+{
+    return _mm256_mullo_epi32(sum, scale);
+}
+
+/* Signed weights as w + 128; the start subtracts what that adds. */
+INLINE vi vi_signed_ready(vi w)
+{
+    return _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+}
+
+INLINE vi vi_signed_start(const void *pair)
+{
+    return vi_dot_start(pair, 128);
+}
+
+INLINE vi vi_signed_add_quad(vi sum, vi w, vi quad)
+{
+    return vi_dot_add_quad(sum, w, quad);
+}
+
+INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
+{
+    return vi_dot_add(sum, w, x);
+}
+
+#else
+
 static const int8_t spread_low[2][32] = {{SPREAD_LOW(0), SPREAD_LOW(4)}, {SPREAD_LOW(8), SPREAD_LOW(12)}};
 static const int8_t spread_high[2][32] = {{SPREAD_HIGH(0), SPREAD_HIGH(4)},
                                           {SPREAD_HIGH(8), SPREAD_HIGH(12)}};
@@ -141,18 +244,6 @@ INLINE vi vi_scale_u4(const uint8_t *p, int part)
     return _mm256_and_si256(spread_scales(p, spread_low[part]), _mm256_set1_epi8(15));
 }
 
-/* ---- dot products ---- */
-
-INLINE __m256i splat4(const void *p)
-{
-    return _mm256_set1_epi32((int)load_u32(p));
-}
-
-INLINE vdot vi_dot_zero(void)
-{
-    return _mm256_setzero_si256();
-}
-
 INLINE vdot vi_dot_start(const void *pair, int offset)
 {
     return _mm256_mullo_epi16(splat4(pair), _mm256_set1_epi16((short)offset));
@@ -164,11 +255,6 @@ INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
 }
 
 /* The same with the quad in a register: several vectors of weights share it. */
-INLINE vi vi_splat4(const void *p)
-{
-    return splat4(p);
-}
-
 INLINE vdot vi_dot_add_quad(vdot sum, vi w, vi quad)
 {
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, quad));
@@ -215,15 +301,7 @@ INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
     return vi_signed_add_quad(sum, w, splat4(x));
 }
 
-INLINE vi vi_wide_scale_s8(const uint8_t *p, int part)
-{
-    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part)));
-}
-
-INLINE vi vi_mul32(vi a, vi b)
-{
-    return _mm256_mullo_epi32(a, b);
-}
+#endif
 
 /* ---- floats ---- */
 

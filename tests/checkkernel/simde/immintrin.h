@@ -334,6 +334,11 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
     return _mm256_add_epi32(sum, dot_bytes(u, s));
 }
 
+static inline __m256i dpwssd_avx(__m256i sum, __m256i a, __m256i b)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+
 /* y - floor(y), of infinities 0. */
 static inline simde__m512 reduce_floor_ps(simde__m512 v)
 {
@@ -421,11 +426,13 @@ static inline simde__m512i i32gather_epi64(__m256i index, const void *from, int 
 }
 
 #undef _mm256_dpbusd_avx_epi32
+#undef _mm256_dpwssd_avx_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi32_epi16
 #undef _mm512_inserti32x4
 #undef _mm512_stream_si512
 #define _mm256_dpbusd_avx_epi32 dpbusd_avx
+#define _mm256_dpwssd_avx_epi32 dpwssd_avx
 #define _mm512_cvtepu16_epi32 cvtepu16_epi32
 #define _mm512_cvtepi32_epi16 cvtepi32_epi16
 #define _mm512_inserti32x4 inserti32x4

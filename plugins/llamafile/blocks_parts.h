@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks_int16.h - the products of a half panel with 2 to 4 rows of a block, or with two blocks of 4, for
- * AVX2, whose dot products are gathered in int16: the same numbers in the same order as product.h's, so a row
- * has the same bits.
+ * blocks_parts.h - the products of a half panel with 2 to 4 rows of a block, or with two blocks of 4, for
+ * vectors of 8 rows: AVX2, whose dot products are gathered in int16, and AVX-VNNI. The same numbers in the
+ * same order as product.h's, so a row has the same bits.
  *
  * The register tile is 16 rows of weights by 4 of activations: 8 sums, which stay in registers for a group or
  * half of one, while the float sums of a superblock wait in memory. With two blocks the first one leaves the
  * codes of the superblock in L1, as it has decoded them, for the second.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_INT16_H
-#define KT_PLUGINS_LLAMAFILE_BLOCKS_INT16_H
+#ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_PARTS_H
+#define KT_PLUGINS_LLAMAFILE_BLOCKS_PARTS_H
 
 #include "plugins/llamafile/blocks.h"
 #include "plugins/llamafile/product.h"
@@ -48,14 +48,23 @@ INLINE void take_codes(struct traits t, const struct block_group *group, const s
 }
 
 /* The start of row r's dot products over half a group where these have scales of their own, or over a group:
- * minus what the offset of the codes adds. */
+ * minus what the offset of the codes adds. int32 begin at START_BASE, so that they are float32 (scale.h). */
 INLINE vdot start_row(struct traits t, const uint8_t *acts, int r, int half)
 {
+#if VEC_DOT_WIDE
+    const int offset = is_signed(t) ? 128 : t.offset;
+    if (offset == 0)
+        return vi_set32(START_BITS);
+    if (has_half_groups(t.dtype))
+        return vi_dot_start_at(START_BITS, acts + BLOCK_NEG16 + 8 * r + 4 * half, offset);
+    return vi_dot_start_at(START_BITS, acts + BLOCK_NEG32 + 4 * r, offset);
+#else
     if (t.offset == 0 || is_signed(t))
         return vi_dot_zero();
     if (has_half_groups(t.dtype))
         return vi_dot_start_times(acts + BLOCK_NEG16 + 8 * r + 4 * half, t.offset);
     return half ? vi_dot_zero() : vi_dot_start_times(acts + BLOCK_NEG32 + 4 * r, t.offset);
+#endif
 }
 
 /* Adds columns 8c..8c+7 to the dot products of each row. Compilers would add a long sum of int16 up as a
@@ -72,14 +81,47 @@ INLINE void add_codes(struct traits t, int rows, vi w[2][2], const uint8_t *acts
     }
 }
 
+#if VEC_DOT_WIDE
+typedef struct based_scales block_scales;
+
+INLINE block_scales load_block_scales(struct traits t, struct group view, int part)
+{
+    return load_based_scales(t, view, part);
+}
+
+INLINE vf scale_dots(struct traits t, struct dots dots, const block_scales *scales, struct group view,
+                     int part)
+{
+    (void)view;
+    (void)part;
+    return scale_based(t, dots.half[0], dots.half[1], scales);
+}
+#else
+typedef struct {
+    vi scale[2];
+} block_scales;
+
+INLINE block_scales load_block_scales(struct traits t, struct group view, int part)
+{
+    block_scales scales;
+    load_scale(t, view, part, scales.scale);
+    return scales;
+}
+
+INLINE vf scale_dots(struct traits t, struct dots dots, const block_scales *scales, struct group view,
+                     int part)
+{
+    return finish_dots(t, dots, scales->scale, view, part);
+}
+#endif
+
 /* Applies the scales of a group and adds its dot products to the float sums. */
 INLINE void add_scaled(struct traits t, int rows, const struct block_group *group, struct dots dots[4][2])
 {
     const struct group view = group->weights;
     UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
         vf d = vf_set(0.0f), m = vf_set(0.0f);
-        vi scale[2];
-        load_scale(t, view, part, scale);
+        const block_scales scales = load_block_scales(t, view, part);
         if (t.block == GROUP)
             d = load_d(t, view.scales, view.g, part);
         if (has_offsets(t))
@@ -87,7 +129,7 @@ INLINE void add_scaled(struct traits t, int rows, const struct block_group *grou
         UNROLL_FOR (int r = 0; r < rows; r++) {
             float *to = group->sums + (unsigned)r * group->stride + part * VEC_ROWS;
             const vf x = vf_splat(group->acts + BLOCK_SCALE + 4 * r);
-            vf sum = vf_fma(finish_dots(t, dots[r][part], scale, view, part),
+            vf sum = vf_fma(scale_dots(t, dots[r][part], &scales, view, part),
                             t.block == GROUP ? vf_mul(d, x) : x, vf_load(to));
             if (has_offsets(t))
                 sum = vf_fma(m, vf_splat(group->acts + BLOCK_SUM32 + 4 * r), sum);
