@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks_parts.h - the products of a half panel with 2 to 4 rows of a block, or with two blocks of 4, for
+ * blocks_parts.h - the products of a half panel with 2 to 4 rows of a block, or with up to 8 blocks of 4, for
  * vectors of 8 rows: AVX2, whose dot products are gathered in int16, and AVX-VNNI. The same numbers in the
  * same order as product.h's, so a row has the same bits.
  *
  * The register tile is 16 rows of weights by 4 of activations: 8 sums, which stay in registers for a group or
- * half of one, while the float sums of a superblock wait in memory. With two blocks the first one leaves the
- * codes of the superblock in L1, as it has decoded them, for the second.
+ * half of one, while the float sums of a superblock wait in memory. With several blocks the first one leaves
+ * the codes of the superblock in L1, as it has decoded them, for the others.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_PARTS_H
 #define KT_PLUGINS_LLAMAFILE_BLOCKS_PARTS_H
@@ -243,16 +243,16 @@ INLINE void multiply_superblock(struct traits t, int rows, struct group weights,
         end_superblock(t, rows, head, weights.scales, acts, sums, out);
 }
 
-/* 2 to 4 rows, or 8. */
-INLINE void multiply_blocked(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
-                             const uint8_t *block, uint64_t distance, float *out)
+/* 2 to 4 rows, or several blocks of 4. `use`: of the first block. */
+INLINE void multiply_blocked(struct traits t, int rows, enum codes_use use, const uint8_t *half_panel,
+                             uint64_t k, const uint8_t *block, unsigned blocks, uint64_t distance, float *out)
 {
     _Alignas(64) uint8_t decoded[SUPERBLOCK / GROUP * DECODED_GROUP];
-    const int first = rows > 4 ? 4 : rows, second = rows - first;
     const uint64_t size = size_block(k);
     const uint8_t *scales = half_panel, *head = NULL;
     uint64_t groups = k / GROUP;
-    clear_rows(rows, out, PANEL_ROWS);
+    for (unsigned i = 0; i < blocks; i++)
+        clear_rows(rows, out + i * 4 * PANEL_ROWS, PANEL_ROWS);
     for (uint64_t s = 0; groups > 0; s++, block += 8 * BLOCK_GROUP) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         const uint8_t *heads = scales + size_scales(t, n), *codes = heads + size_heads(t, s);
@@ -260,11 +260,10 @@ INLINE void multiply_blocked(struct traits t, int rows, const uint8_t *half_pane
         head = codes > heads ? heads : head + t.head_bytes * TILE_ROWS;
         for (const uint8_t *line = scales; line < codes; line += 64)
             bring(line, distance, 1);
-        multiply_superblock(t, first, weights, n, head, second ? CODES_LEFT : CODES_PACKED, decoded, block,
-                            distance, out);
-        if (second)
-            multiply_superblock(t, second, weights, n, head, CODES_DECODED, decoded, block + size, 0,
-                                out + 4 * PANEL_ROWS);
+        multiply_superblock(t, rows, weights, n, head, use, decoded, block, distance, out);
+        for (unsigned i = 1; i < blocks; i++)
+            multiply_superblock(t, rows, weights, n, head, CODES_DECODED, decoded, block + i * size, 0,
+                                out + i * 4 * PANEL_ROWS);
         scales = codes + n * 64 * t.bits;
         groups -= n;
     }

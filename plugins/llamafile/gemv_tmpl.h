@@ -26,7 +26,7 @@ struct half_panel {
     const struct paired_kernel *paired; /* NULL: its rows' superblocks share no scale */
 #endif
 #ifdef BORROWS_AVX2
-    const block_fn *wide; /* of 2 to 8 rows; NULL: the kernel's */
+    const struct wide_kernel *wide; /* NULL: its format has none */
 #endif
 };
 struct half_panels {
@@ -42,6 +42,9 @@ struct half_panels {
 /* Rows of a GEMV lie one after the other on all levels. */
 #define FIND_ROW(act, row_size, row) ((const uint8_t *)(act) + (row) * (row_size))
 
+#if defined ROWS_BLOCKED && !BLOCKS_OF_8
+#define MAX_ROWS 32
+#endif
 #include "plugins/common/gemm/microkernel_tmpl.h"
 #include "plugins/common/gemm/tunables.h"
 
@@ -122,25 +125,29 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
                       const struct act_rows *x, unsigned rows, float *out)
 {
     const uint8_t *block = panel->blocks + x->first % panel->row_block / BLOCKED_ROWS * panel->block_size;
-    block_fn multiply = rows > 1 ? half_panel->kernel->blocked[rows - 2] : NULL;
+    block_fn multiply = rows > 1 && rows <= BLOCKED_ROWS ? half_panel->kernel->blocked[rows - 2] : NULL;
+    blocks_fn several = rows > BLOCKED_ROWS ? half_panel->kernel->several : NULL;
 #ifdef ROWS_PAIRED
     if (half_panel->paired)
         multiply = half_panel->paired->multiply[rows - 1];
 #endif
 #ifdef BORROWS_AVX2
     if (multiply && half_panel->wide)
-        multiply = half_panel->wide[rows - 2];
+        multiply = half_panel->wide->blocked[rows - 2];
+    if (several && half_panel->wide)
+        several = half_panel->wide->several;
 #endif
-    if (!multiply)
-        return false;
-    multiply(half_panel->data, panel->k, block, panel->distance, out);
-    return true;
+    if (multiply)
+        multiply(half_panel->data, panel->k, block, panel->distance, out);
+    else if (several)
+        several(half_panel->data, panel->k, block, rows / BLOCKED_ROWS, panel->distance, out);
+    return multiply || several;
 }
 #else
 #define run_block(panel, half_panel, x, rows, out) false
 #endif
 
-/* Up to 8 rows with both half panels, one after the other, as they lie in memory. */
+/* Up to MAX_ROWS rows with both half panels, one after the other, as they lie in memory. */
 INLINE void run_half_panels(const struct half_panels *panel, const struct act_rows *x, unsigned rows,
                             float out[MAX_ROWS][PANEL_ROWS])
 {
@@ -180,6 +187,13 @@ DEFINE_HALF_PANELS(half_panels_8, 8)
 DEFINE_HALF_PANELS(half_panels_5, 5)
 DEFINE_HALF_PANELS(half_panels_6, 6)
 DEFINE_HALF_PANELS(half_panels_7, 7)
+#else /* codes are decoded once for all rows */
+DEFINE_HALF_PANELS(half_panels_12, 12)
+DEFINE_HALF_PANELS(half_panels_16, 16)
+DEFINE_HALF_PANELS(half_panels_20, 20)
+DEFINE_HALF_PANELS(half_panels_24, 24)
+DEFINE_HALF_PANELS(half_panels_28, 28)
+DEFINE_HALF_PANELS(half_panels_32, 32)
 #endif
 #endif
 
@@ -187,6 +201,14 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
 {
     static const struct microkernel microkernels[] = {
 #ifdef ROWS_BLOCKED
+#if !BLOCKS_OF_8
+        {32, 8, {half_panels_32, half_panels_32}},
+        {28, 7, {half_panels_28, half_panels_28}},
+        {24, 6, {half_panels_24, half_panels_24}},
+        {20, 5, {half_panels_20, half_panels_20}},
+        {16, 4, {half_panels_16, half_panels_16}},
+        {12, 3, {half_panels_12, half_panels_12}},
+#endif
         {8, 2, {half_panels_8, half_panels_8}},
 #if BLOCKS_OF_8
         {7, 2, {half_panels_7, half_panels_7}},

@@ -38,9 +38,11 @@
 /* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
 typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
                               const uint8_t *const *sums, uint64_t distance, float *out);
-/* ... and those with 2 to 8 rows that lie in blocks (blocks.h). */
+/* ... and those with 2 to 8 rows that lie in blocks (blocks.h); with several blocks of 4. */
 typedef void (*block_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, uint64_t distance,
                          float *out);
+typedef void (*blocks_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned blocks,
+                          uint64_t distance, float *out);
 /* Tiles t..stop-1 of one half panel, PAIR_SIZE apart. */
 typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,
                               uint64_t distance, uint8_t *to);
@@ -111,35 +113,50 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     FLOAT_PRODUCT(name, 4, dtype)
 
 #ifdef ROWS_BLOCKED
+#if BLOCKS_OF_8
 #define BLOCK_PRODUCT(name, rows, ...)                                                             \
     static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,   \
                                     uint64_t distance, float *out)                                 \
     {                                                                                              \
         multiply_blocked((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
     }
-#define FEW_BLOCK_PRODUCTS(name, ...)   \
+#define BLOCK_PRODUCTS(name, ...)       \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 5, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 6, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 7, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 8, __VA_ARGS__)
-#if BLOCKS_OF_8
-#define BLOCK_PRODUCTS(name, ...)         \
-    FEW_BLOCK_PRODUCTS(name, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 5, __VA_ARGS__)   \
-    BLOCK_PRODUCT(name, 6, __VA_ARGS__)   \
-    BLOCK_PRODUCT(name, 7, __VA_ARGS__)
-#define LIST_BLOCKED(name)                                                                              \
-    {                                                                                                   \
-        name##_block_2, name##_block_3, name##_block_4, name##_block_5, name##_block_6, name##_block_7, \
-            name##_block_8                                                                              \
+#define LIST_BLOCKED(name)                                           \
+    {name##_block_2, name##_block_3, name##_block_4, name##_block_5, \
+     name##_block_6, name##_block_7, name##_block_8},                \
+        NULL
+#else
+#define BLOCK_PRODUCT(name, rows, ...)                                                              \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,    \
+                                    uint64_t distance, float *out)                                  \
+    {                                                                                               \
+        multiply_blocked((struct traits){__VA_ARGS__}, rows, CODES_PACKED, half_panel, k, block, 1, \
+                         distance, out);                                                            \
     }
-#else /* 5 to 7 are 4 and the others */
-#define BLOCK_PRODUCTS(name, ...) FEW_BLOCK_PRODUCTS(name, __VA_ARGS__)
-#define LIST_BLOCKED(name)                                                               \
-    {                                                                                    \
-        name##_block_2, name##_block_3, name##_block_4, NULL, NULL, NULL, name##_block_8 \
+#define BLOCKS_PRODUCT(name, ...)                                                                           \
+    static void name##_blocks(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned blocks, \
+                              uint64_t distance, float *out)                                                \
+    {                                                                                                       \
+        multiply_blocked((struct traits){__VA_ARGS__}, 4, CODES_LEFT, half_panel, k, block, blocks,         \
+                         distance, out);                                                                    \
     }
+#define SEVERAL_PRODUCTS(name, ...)     \
+    BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
+    BLOCKS_PRODUCT(name, __VA_ARGS__)
+#define BLOCK_PRODUCTS(name, ...)       \
+    QUANT_PRODUCT(name, 1, __VA_ARGS__) \
+    SEVERAL_PRODUCTS(name, __VA_ARGS__)
+#define LIST_BLOCKED(name) {name##_block_2, name##_block_3, name##_block_4}, name##_blocks
 #endif
 #endif
 
@@ -149,7 +166,8 @@ struct half_panel_kernel {
     unsigned block;            /* rows at once, at most */
     half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
     dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
-    block_fn blocked[7];       /* 2 to 8 rows; NULL: without ROWS_BLOCKED */
+    block_fn blocked[7];       /* 2 to 8 rows, or to 4; NULL: without ROWS_BLOCKED */
+    blocks_fn several;         /* blocks of 4 */
 };
 
 /* find_kernel and pack_lines of level avx2. */
@@ -170,25 +188,22 @@ bool llamafile_avx2_lines(const struct llamafile_format *format, const struct kt
     DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \
     DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false) \
     DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)
-#define WIDE_PRODUCTS(name, ...)        \
-    BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
-    BLOCK_PRODUCT(name, 8, __VA_ARGS__)
-EACH_WIDE(WIDE_PRODUCTS)
+EACH_WIDE(SEVERAL_PRODUCTS)
 
+struct wide_kernel {
+    uint32_t dtype;
+    block_fn blocked[3]; /* 2 to 4 rows */
+    blocks_fn several;
+};
 #define WIDE_KERNEL(name, dtype, ...) {dtype, LIST_BLOCKED(name)},
 
-/* Products of 2 to 8 rows, or NULL: those of level avx2. */
-static const block_fn *find_wide(uint32_t dtype)
+/* The format's, or NULL: those of level avx2. */
+static const struct wide_kernel *find_wide(uint32_t dtype)
 {
-    static const struct {
-        uint32_t dtype;
-        block_fn multiply[7];
-    } kernels[] = {EACH_WIDE(WIDE_KERNEL)};
+    static const struct wide_kernel kernels[] = {EACH_WIDE(WIDE_KERNEL)};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (kernels[i].dtype == dtype)
-            return kernels[i].multiply;
+            return &kernels[i];
     return NULL;
 }
 
@@ -269,12 +284,9 @@ EACH_FLOAT(FLOAT_DEQUANTIZE)
 #define DEQUANTIZE(name) NULL
 #endif
 
-#define KERNEL(name, dtype, compact, block)                                      \
-    {                                                                            \
-        dtype, compact, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name), \
-        {                                                                        \
-            NULL                                                                 \
-        }                                                                        \
+#define KERNEL(name, dtype, compact, block)                                                   \
+    {                                                                                         \
+        dtype, compact, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name), {NULL}, NULL \
     }
 #ifdef ROWS_BLOCKED
 #define QUANT_KERNEL(name, dtype, ...) \

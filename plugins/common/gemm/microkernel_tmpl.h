@@ -11,6 +11,7 @@
  *             SUM         the type of these: int16_t (default) or float
  *             X_STEP      bytes from one tile of a row to the next
  *             FIND_ROW(act, row_size, row)   where a packed row is; default: where find_columns says
+ *             MAX_ROWS    rows of a microkernel, at most; default 12
  *             PANEL_OWN   the type of what the backend knows of a panel beside struct panel; default: none
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_MICROKERNEL_TMPL_H
@@ -31,7 +32,9 @@
 #include "plugins/common/gemm/lines.h"
 #include "plugins/common/gemm/prefetch.h"
 
+#ifndef MAX_ROWS
 #define MAX_ROWS 12
+#endif
 
 /* The weights that a microkernel multiplies. */
 struct panel {
