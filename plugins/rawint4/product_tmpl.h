@@ -4,6 +4,8 @@
  *
  * Parameters  GEMV_MAX_ROWS  MR of the largest microkernel
  *             ROW_EXTRA      1: activations are fixed-point numbers (fixed_point_tmpl.h); default 0
+ *             BY_VECTOR      1: they are multiplied one vector of codes after the other (by_vector_tmpl.h);
+ *                            default 0
  * and those of coded/gemv_tmpl.h.
  */
 #ifndef KT_PLUGINS_RAWINT4_PRODUCT_TMPL_H
@@ -14,6 +16,9 @@
 #endif
 #ifndef ROW_EXTRA
 #define ROW_EXTRA 0
+#endif
+#ifndef BY_VECTOR
+#define BY_VECTOR 0
 #endif
 
 #include "plugins/rawint4/encoding.h"
@@ -29,12 +34,38 @@
 #include "plugins/rawint4/expand.h"
 #endif
 #include "plugins/common/coded/dequantize_tmpl.h"
+#if BY_VECTOR
+#include "plugins/rawint4/by_vector_tmpl.h"
+#endif
 
 /* The encoding for few rows. */
 #define GEMV_ENCODING(encoding) ((encoding) | (ROW_EXTRA ? ENCODING_FIXED_POINT : 0))
 
+#if BY_VECTOR
+#undef DEFINE_GEMV
+#define DEFINE_GEMV(name, rows, encoding)                                                                \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                    \
+        (void)prefetcher;                                                                                \
+        multiply_by_vector(&panel->own, x, rows, encoding, out);                                         \
+    }
+#endif
+
 /* Microkernels for few rows with codes of an encoding, and a list of them. */
-#if GEMV_MAX_ROWS >= 8
+#if BY_VECTOR
+#define DEFINE_GEMV_LIST(name, encoding)              \
+    DEFINE_GEMV(name##_1, 1, encoding)                \
+    DEFINE_GEMV(name##_2, 2, encoding)                \
+    DEFINE_GEMV(name##_3, 3, encoding)                \
+    DEFINE_GEMV(name##_4, 4, encoding)                \
+    static const struct microkernel name##_gemv[] = { \
+        {4, 1, {name##_4, name##_4}},                 \
+        {3, 1, {name##_3, name##_3}},                 \
+        {2, 1, {name##_2, name##_2}},                 \
+        {1, 1, {name##_1, name##_1}},                 \
+    };
+#elif GEMV_MAX_ROWS >= 8
 #define DEFINE_GEMV_LIST(name, encoding)              \
     DEFINE_GEMV(name##_1, 1, encoding)                \
     DEFINE_GEMV(name##_2, 2, encoding)                \

@@ -4,7 +4,7 @@
 
 static const uint32_t dtypes[] = {KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
 static const struct crossover crossovers[] = {
-    {"amx", 6}, {"avx512_bf16", 24}, {"avx512", 24}, {"avx2", 4}, {"scalar", 8}, {NULL, 0},
+    {"amx", 6}, {"avx512_bf16", 24}, {"avx512", 24}, {"scalar", 8}, {NULL, 0},
 };
 
 const struct model rawint4_model = {
