@@ -8,7 +8,7 @@
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
 #define MR_PANEL 0
-#define MR_TILE 4
+#define MR_TILE 6
 #define SHIFTED_VECS 1
 #define DECODER_H "plugins/avx512_fp8/decode_avx2.h"
 

@@ -3,7 +3,7 @@
 #define SIMD avx2
 
 #define MR_PANEL 0
-#define MR_TILE 4
+#define MR_TILE 6
 #define TUNING .prefetch_bytes = 0, .streamed_max_rows = 2
 
 #include "plugins/bf16/kernel_tmpl.h"

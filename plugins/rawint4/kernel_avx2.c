@@ -14,7 +14,7 @@
 #define BY_VECTOR 1
 #define GEMV_MAX_ROWS 4
 #define MR_PANEL 0
-#define MR_TILE 4
+#define MR_TILE 6
 
 #include "plugins/rawint4/product_tmpl.h"
 

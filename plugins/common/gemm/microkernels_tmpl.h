@@ -9,9 +9,8 @@
  *                          0: that has 2 rows
  *             MR_TILE      MR of one that reads one tile after the other; 0: there is none. With 16
  *                          registers, 4 rows of 16 columns need fewer loads than 2 rows of 32, but read a
- *                          panel twice: for panels in L2, not in memory
- *             MR_EXACT     12: there is also one for each number of rows up to it (microkernels_exact);
- *                          default 0
+ *                          panel twice: for panels in L2, not in memory. 6: there are also those of 5, 4 and
+ * 3 MR_EXACT     12: there is also one for each number of rows up to it (microkernels_exact); default 0
  *             MICROKERNEL_MMLA   1: those of many rows are gemm/mmla_tmpl.h's; default 0
  * and those of gemm/microkernel_tmpl.h.
  */
@@ -71,6 +70,11 @@ static const struct microkernel microkernels_exact[] = {
 #endif
 #if MR_TILE && !MICROKERNEL_MMLA
 DEFINE_TILE_MICROKERNEL(microkernel_tile, MULTIPLY, MR_TILE)
+#if MR_TILE == 6
+DEFINE_TILE_MICROKERNEL(microkernel_tile_5, MULTIPLY, 5)
+DEFINE_TILE_MICROKERNEL(microkernel_tile_4, MULTIPLY, 4)
+DEFINE_TILE_MICROKERNEL(microkernel_tile_3, MULTIPLY, 3)
+#endif
 #endif
 
 static const struct microkernel microkernels[] = {
@@ -81,12 +85,19 @@ static const struct microkernel microkernels[] = {
     {1, 1, {mmla_1, microkernel_1_streamed}},
 #else
 #if MR_PANEL
-    {8, 1, {microkernel_8, microkernel_8_streamed}}, {4, 1, {microkernel_4, microkernel_4_streamed}},
+    {8, 1, {microkernel_8, microkernel_8_streamed}},
+    {4, 1, {microkernel_4, microkernel_4_streamed}},
 #endif
 #if MR_TILE
     {MR_TILE, 2, {microkernel_tile, NULL}},
+#if MR_TILE == 6
+    {5, 2, {microkernel_tile_5, NULL}},
+    {4, 2, {microkernel_tile_4, NULL}},
+    {3, 2, {microkernel_tile_3, NULL}},
 #endif
-    {2, 1, {microkernel_2, microkernel_2_streamed}}, {1, 1, {microkernel_1, microkernel_1_streamed}},
+#endif
+    {2, 1, {microkernel_2, microkernel_2_streamed}},
+    {1, 1, {microkernel_1, microkernel_1_streamed}},
 #endif
 };
 
