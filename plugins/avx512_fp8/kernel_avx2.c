@@ -4,12 +4,13 @@
 #define PREFETCH_FAR 1
 
 #define TILED 0
-#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 20
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 4
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
 #define MR_PANEL 0
 #define MR_TILE 6
 #define SHIFTED_VECS 1
+#define SUM_SCALES 1
 #define DECODER_H "plugins/avx512_fp8/decode_avx2.h"
 
 #include "plugins/avx512_fp8/product_tmpl.h"

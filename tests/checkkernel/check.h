@@ -53,6 +53,7 @@ struct model {
     const struct crossover
         *crossovers; /* levels where n_rows changes a row's bits, the last one's name is NULL */
     bool rounded; /* from its crossover on a level multiplies weights rounded to bfloat16, below it codes */
+    const char *unrounded; /* levels that never do, NULL: none */
     /* Levels that may round halves by columns (simd/avx512_expand.h), NULL: none; and what such a level adds
      * to the codes of a format with minima at most, before it scales them (model_scaled.c). */
     const char *expanded;

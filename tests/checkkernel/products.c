@@ -37,6 +37,8 @@ static const uint8_t *find_act(struct check *check, enum kt_stage stage, uint32_
 static int count_methods(const struct check *check)
 {
     bool either = check->layout.deterministic && model_level_crossover(check) != UINT32_MAX;
+    if (check->model->unrounded && model_lists(check->model->unrounded, check->level))
+        return 1;
     return check->model->rounded && (either || check->n_rows >= model_crossover(check)) ? 2 : 1;
 }
 

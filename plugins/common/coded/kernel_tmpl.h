@@ -7,9 +7,9 @@
  *
  * Parameters  TUNING      dequant_min_rows: gemm/tuning_tmpl.h
  *             PACK_ROWS   the backend's own act_pack; default: pack_rows
- *             MR_PANEL, MR_TILE   of microkernels for bfloat16: gemm/microkernels_tmpl.h
- * and those of coded/gemv_tmpl.h.
- * Wanted      list_gemv, dequantize_panel
+ *             MULTIPLY    what multiplies dequantized panels: gemm/microkernels_tmpl.h; default:
+ * multiply_bf16 MR_PANEL, MR_TILE   of microkernels for bfloat16: gemm/microkernels_tmpl.h and those of
+ * coded/gemv_tmpl.h. Wanted      list_gemv, dequantize_panel
  */
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
@@ -21,7 +21,9 @@
 #include "plugins/common/coded/gemv_tmpl.h"
 #include "plugins/common/gemm/tuning_tmpl.h"
 
+#ifndef MULTIPLY
 #define MULTIPLY multiply_bf16
+#endif
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
 /* The microkernels for few rows. */
