@@ -4,7 +4,7 @@
 #define PREFETCH_FAR 1
 
 #define TILED 0
-#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 4
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 2
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
 #define MR_PANEL 0

@@ -4,7 +4,7 @@
 
 static const uint32_t dtypes[] = {KT_DTYPE_F8_E4M3, KT_DTYPE_NONE};
 static const struct crossover crossovers[] = {
-    {"amx", 2}, {"avx512", 6}, {"avx2", 4}, {"scalar", 8}, {NULL, 0},
+    {"amx", 2}, {"avx512", 6}, {"avx2", 2}, {"scalar", 8}, {NULL, 0},
 };
 
 const struct model avx512_fp8_model = {
