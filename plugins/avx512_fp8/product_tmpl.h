@@ -113,6 +113,8 @@ INLINE void multiply_unscaled(const struct panel *panel, const struct act_rows *
     const struct coded *coded = &panel->own.coded;
     const uint8_t *pair = panel->codes, *scales = panel->own.scales;
     vf sum[MAX_ROWS][VECS];
+    uint32_t mode = keep_subnormal(); /* scales may be */
+    __asm__ volatile("" ::: "memory");
     (void)streamed;
     clear(rows, n, sum);
     for (uint64_t t = 0, end; t < panel->tiles; scales += coded->scales_step) {
@@ -131,6 +133,8 @@ INLINE void multiply_unscaled(const struct panel *panel, const struct act_rows *
         }
     }
     store_sums(rows, first, n, sum, out);
+    __asm__ volatile("" ::: "memory");
+    _mm_setcsr(mode);
 }
 #define MULTIPLY multiply_unscaled
 #endif
