@@ -13,10 +13,12 @@ skip() { echo "SKIP: $*"; exit 77; }
 
 # kernel, function, accesses, reason
 exceptions='
-llamafile_*       *                   400  instances for fewer registers are being rewritten
+llamafile_avx2    *                    92  parts of codes, scales and sums of 4 rows: 16 registers are few
+llamafile_avx_vnni *                   79  the same
+llamafile_avx512* *_compact_*           9  grids are looked up while sums wait
 attention_avx2    attend_floats         6  8 sums and the largest of each row
 attention_avx2    multiply_pairs_?      5  sums of 8 rows take all registers
-attention_avx2    rows_route            8  the best experts so far
+attention_avx2    rows_route           11  maxima of the choice, in memory as they are numbered
 amx_int4_*        pack_group            8  weights that are loaded: no product of rows
 amx_int?_av?*     multiply_gate_up     10  epilogue: constants of the exponential function
 b*_av?*           multiply_gate_up     10  the same
