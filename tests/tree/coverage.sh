@@ -3,7 +3,6 @@
 # What the tests of a build by configure --enable-coverage have reached; to be called in its folder:
 #     coverage.sh                      a line for each room, and the sums of core and tools
 #     coverage.sh LINES BRANCHES TOOLS LUCK    also fails below these: per cent of core's lines and branches and of
-#                                         tools' lines
 #                                         tools' lines; and where more than LUCK errors of core are neither
 #                                         reached nor listed: some hang on the CPU, its load, or luck
 #     coverage.sh --uncovered          the errors that no test reaches and tests/tree/unreached does not list
