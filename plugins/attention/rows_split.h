@@ -124,13 +124,16 @@ static NOINLINE void split_tile(const uint8_t *const *row, uint32_t n_rows, uint
 static NOINLINE void split_few(const uint8_t *const *row, uint32_t n_rows, uint32_t dtype, uint32_t column,
                                uint32_t n, uint8_t *to)
 {
-    const vi lines = _mm512_set_epi32(240, 224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16, 0);
     vi part[SPLIT_PARTS];
+    uint32_t pair[SPLIT_COLUMNS / 2];
     for (uint32_t r = 0; r < n_rows; r++) {
         split_two(load_until(row[r], dtype, column, n), load_until(row[r], dtype, column + VEC_ROWS, n),
                   part);
-        UNROLL_FOR (unsigned p = 0; p < SPLIT_PARTS; p++)
-            _mm512_i32scatter_epi32(to + p * SPLIT_TILE + 4 * r, lines, part[p], 4);
+        UNROLL_FOR (unsigned p = 0; p < SPLIT_PARTS; p++) {
+            _mm512_storeu_si512(pair, part[p]);
+            UNROLL_FOR (unsigned i = 0; i < SPLIT_COLUMNS / 2; i++)
+                memcpy(to + p * SPLIT_TILE + 64 * i + 4 * r, pair + i, sizeof *pair);
+        }
     }
 }
 
