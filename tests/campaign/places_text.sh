@@ -7,7 +7,7 @@ fail_once - "$program" detokenize "$model" 1 2 3
 fail_once - "$program" template "$model" --chat-template chatml --request "$at/request.json"
 fail_once - "$program" template "$model" --chat-template llama3
 fail_once - "$program" generate "$model" --prompt "Who" --tokens 4
-fail_once - "$program" generate "$model" --prompt "Who" --tokens 60 --json-schema "$at/form"
+fail_once - "$program" generate "$model" --prompt "Who" --tokens 200 --json-schema "$at/form"
 fail_once - "$program" generate "$model" --chat --chat-template chatml --prompt "Who" --tokens 4
 fail_once "$at/logits" "$program" perplexity "$model" "$at/text" --context 16 --save-logits "$at/logits"
 fail_once - "$program" perplexity "$model" "$at/text" --context 16 --kl-divergence "$at/logits"

@@ -29,7 +29,12 @@
     }
 
 REFUSE(ssize_t, -1, EIO, write, (int fd, const void *from, size_t size), (fd, from, size))
-REFUSE(FILE *, NULL, EMFILE, fopen, (const char *path, const char *mode), (path, mode))
+FILE *fopen(const char *path, const char *mode)
+{
+    FILE *file = FAILS(OTHER, EMFILE) ? NULL : REAL(fopen)(path, mode);
+    (void)kt_shim_opened(path, file ? 0 : -1);
+    return file;
+}
 REFUSE(FILE *, NULL, ENOMEM, fdopen, (int fd, const char *mode), (fd, mode))
 REFUSE(FILE *, NULL, ENOMEM, open_memstream, (char **text, size_t *size), (text, size))
 REFUSE(int, EOF, EIO, fflush, (FILE * file), (file))

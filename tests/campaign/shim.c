@@ -304,7 +304,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return FAILS(THREAD, EAGAIN) ? EAGAIN : REAL(pthread_create)(thread, attributes, start, argument);
 }
 
-static int note_open(const char *path, int fd)
+int kt_shim_opened(const char *path, int fd)
 {
     size_t length = strlen(path), end = after ? strlen(after) : 0;
     if (fd >= 0 && after && length >= end && strcmp(path + length - end, after) == 0)
@@ -317,7 +317,7 @@ static int open_as(const char *path, int flags, va_list arguments, const void *c
     int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
     if (kt_shim_fails(OPEN, caller, EMFILE))
         return -1;
-    return note_open(path, (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+    return kt_shim_opened(path, (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 int open(const char *path, int flags, ...)
 {

@@ -40,6 +40,13 @@ end_often()
 for FAIL_SIGNAL in '' 15; do
     [ -n "$FAIL_SIGNAL" ] && export FAIL_SIGNAL || unset FAIL_SIGNAL
     end_often forward -m "$model" -i "$trace" --layer 0 --output "$folder/o" --stats "$folder/s"
+    if [ -x "$KT_TEST_BUILD/kt-engine" ] && with_plugin attention && with_plugin llamafile; then
+        head -c 600 "$KT_TEST_SOURCE/COPYING" >"$dir/text"
+        for n in 1 2 5; do # it reads the model first, which takes its time
+            end_at $n perplexity "$data/tiny-moe-q4_k_m.gguf" "$dir/text" --context 16 --save-logits "$folder/logits" ||
+                fail "allocation $n is expected"
+        done
+    fi
     end_often convert --input "$model" --output "$folder/store" --method AMXINT8 --layers 0
 done
 finish

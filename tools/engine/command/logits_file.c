@@ -35,6 +35,8 @@ int kt_logits_create(const struct kt_cli *cli, const char *path, const struct kt
 {
     *file = (struct kt_logits_file){.cli = cli, .path = path, .part = kt_cli_format(cli, "%s.part", path)};
     file->file = fopen(file->part, "wb");
+    if (file->file)
+        kt_signals_temporary(file->part);
     if (!file->file || fwrite(magic, sizeof(magic), 1, file->file) != 1 ||
         fwrite(shape, sizeof(*shape), 1, file->file) != 1)
         return fail(file, "it cannot be written");
@@ -86,6 +88,7 @@ int kt_logits_finish(struct kt_logits_file *file)
     file->file = NULL;
     if (!good || !kt_rename_synced(file->part, file->path))
         return fail(file, "it cannot be written");
+    kt_signals_temporary(NULL);
     free(file->part);
     file->part = NULL;
     return KT_EXIT_OK;
@@ -95,8 +98,10 @@ void kt_logits_close(struct kt_logits_file *file)
 {
     if (file->file)
         (void)fclose(file->file);
-    if (file->part)
+    if (file->part) {
         (void)unlink(file->part);
+        kt_signals_temporary(NULL);
+    }
     free(file->part);
     *file = (struct kt_logits_file){.cli = file->cli};
 }
