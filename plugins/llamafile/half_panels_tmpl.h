@@ -48,21 +48,24 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
                               uint64_t distance, uint8_t *to);
 
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
- * and 128 as groups of 32. */
+ * and 128 as groups of 32. Those of most models first: level avx_vnni has no others of its own, as each
+ * takes the compiler as long. */
+#define EACH_WIDE(DO)                                          \
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)      \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)      \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)    \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)    \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)    \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)    \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)   \
+    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \
+    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false) \
+    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)
 #define EACH_QUANT(DO)                                           \
-    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)        \
+    EACH_WIDE(DO)                                                \
     DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0, false, false)        \
     DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16, false, false)       \
     DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0, false, false)        \
-    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)        \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)      \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)      \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)      \
-    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)      \
-    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)     \
-    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)    \
-    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false)   \
-    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)     \
     DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0, false, false)     \
     DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0, false, false)    \
     DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0, false, false) \
@@ -176,18 +179,6 @@ bool llamafile_avx2_lines(const struct llamafile_format *format, const struct kt
                           unsigned n, bool streams, uint8_t *half_panel);
 
 #ifdef BORROWS_AVX2
-/* Those of most models; the compiler takes as long for each of the others. */
-#define EACH_WIDE(DO)                                          \
-    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)      \
-    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)      \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)    \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)    \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)    \
-    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)    \
-    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)   \
-    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \
-    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false) \
-    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)
 EACH_WIDE(SEVERAL_PRODUCTS)
 
 struct wide_kernel {
