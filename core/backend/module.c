@@ -120,22 +120,72 @@ static enum kt_status fail_read(const char *file, struct kt_error *error)
                    strerror(errno));
 }
 
-/* dlopen would map segments beyond the end of a truncated file and then be killed by SIGBUS. */
+enum { SEGMENT_LIMIT = 256 };
+
+static bool read_segment(int fd, const Elf64_Ehdr *header, unsigned i, Elf64_Phdr *segment)
+{
+    uint64_t at;
+    return kt_add(header->e_phoff, i * sizeof *segment, &at) && at <= INT64_MAX &&
+           read_at(fd, segment, sizeof *segment, at) == (ssize_t)sizeof *segment;
+}
+
+/* Does the segment lie in what is mapped? The dynamic linker writes there, or protects it, without a look; a
+ * linker may let it end with the last page. */
+static bool is_mapped(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segment)
+{
+    uint64_t end, load_end;
+    /* of PT_TLS, the zeros that follow take no place here */
+    if (!kt_add(segment->p_vaddr, segment->p_type == PT_TLS ? segment->p_filesz : segment->p_memsz, &end))
+        return false;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        Elf64_Phdr load;
+        if (!read_segment(fd, header, i, &load))
+            return false;
+        uint64_t page = load.p_align > 4096 ? load.p_align : 4096;
+        if (load.p_type == PT_LOAD && kt_add(load.p_vaddr, load.p_memsz, &load_end) &&
+            segment->p_vaddr >= load.p_vaddr && end <= load_end + (page - load_end % page) % page)
+            return true;
+    }
+    return false;
+}
+
+/* Is a segment whole, and where it may be? The dynamic linker maps whatever ascends below `*above`. */
+static bool is_sound(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segment, uint64_t file_size,
+                     uint64_t *above)
+{
+    uint64_t end;
+    bool whole = kt_add(segment->p_offset, segment->p_filesz, &end) && end <= file_size;
+    switch (segment->p_type) {
+    case PT_GNU_STACK:
+        return true;
+    case PT_LOAD:
+        whole = whole && segment->p_vaddr >= *above && segment->p_memsz >= segment->p_filesz;
+        return kt_add(segment->p_vaddr, segment->p_memsz, above) && whole;
+    case PT_DYNAMIC:
+    case PT_GNU_RELRO:
+    case PT_TLS:
+        return whole && is_mapped(fd, header, segment);
+    default:
+        return whole;
+    }
+}
+
+/* dlopen would map segments beyond the end of a truncated file and then be killed by SIGBUS; and where those
+ * of a damaged one lie over something else, that is lost. */
 static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr *header,
                                      struct kt_error *error)
 {
     struct stat entry;
-    uint64_t at = header->e_phoff, end;
+    uint64_t above = 0;
     errno = 0;
-    bool whole = fstat(fd, &entry) == 0 && header->e_phentsize == sizeof(Elf64_Phdr);
-    for (unsigned i = 0; whole && i < header->e_phnum; i++, at += sizeof(Elf64_Phdr)) {
+    bool sound = fstat(fd, &entry) == 0 && header->e_phentsize == sizeof(Elf64_Phdr) &&
+                 header->e_phnum <= SEGMENT_LIMIT;
+    for (unsigned i = 0; sound && i < header->e_phnum; i++) {
         Elf64_Phdr segment;
-        whole = at <= (uint64_t)entry.st_size &&
-                read_at(fd, &segment, sizeof segment, at) == (ssize_t)sizeof segment &&
-                kt_add(segment.p_offset, segment.p_filesz, &end) &&
-                (segment.p_type == PT_GNU_STACK || end <= (uint64_t)entry.st_size);
+        sound = read_segment(fd, header, i, &segment) &&
+                is_sound(fd, header, &segment, (uint64_t)entry.st_size, &above);
     }
-    if (whole)
+    if (sound)
         return KT_OK;
     if (kt_status_passes(kt_status_of_errno(errno, KT_OK)))
         return fail_read(file, error);

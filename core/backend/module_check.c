@@ -38,8 +38,9 @@ static enum kt_status check_version(const struct kt_plugin *plugin, struct kt_er
 
 static enum kt_status check_names(const struct kt_plugin *plugin, const char *name, struct kt_error *error)
 {
-    if (!plugin->name || !plugin->version || !plugin->description || !plugin->formats)
-        return kt_fail(error, KT_E_PLUGIN, "its name, version, description or formats is NULL");
+    if (!kt_option_is_text(plugin->name) || !kt_option_is_text(plugin->version) ||
+        !kt_option_is_text(plugin->description) || !kt_option_is_text(plugin->formats))
+        return kt_fail(error, KT_E_PLUGIN, "its name, version, description or formats is NULL, or no text");
     if (strcmp(plugin->name, name) != 0)
         return kt_fail(error, KT_E_PLUGIN, "it calls itself \"%.31s\", its section is [plugin.%s]",
                        plugin->name, name);
@@ -157,7 +158,7 @@ static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index
         return kt_fail(error, KT_E_PLUGIN, "its level %u has a struct kt_level of %u bytes; ABI 1.0 has %zu",
                        index, level->struct_size, SIZE_WITH(struct kt_level, ops));
     if (!level->name || !kt_option_is_word(level->name, NAME_LIMIT) || strcmp(level->name, "auto") == 0 ||
-        !level->instruction)
+        !kt_option_is_text(level->instruction))
         return kt_fail(error, KT_E_PLUGIN,
                        "its level %u has no instruction, or no name of lower-case letters, digits "
                        "and _ (auto is taken)",

@@ -13,7 +13,7 @@ static enum kt_status check_tunable(const char *level, const struct kt_tunable *
 {
     const struct kt_tunable *tunable = &tunables[index];
     if (!tunable->name || !kt_option_is_word(tunable->name, NAME_LIMIT) ||
-        strcmp(tunable->name, KT_TUNED_GAIN) == 0 || !tunable->what)
+        strcmp(tunable->name, KT_TUNED_GAIN) == 0 || !kt_option_is_text(tunable->what))
         return kt_fail(error, KT_E_PLUGIN,
                        "tunable %u of its level %s has no description, or no name of lower-case letters, "
                        "digits and _ (gain is taken)",

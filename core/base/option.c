@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_LIMIT = 48, OPTION_LIMIT = 256 };
+enum { KEY_LIMIT = 48, OPTION_LIMIT = 256, TEXT_LIMIT = 4096 };
 
 const char *const kt_option_reserved[] = {"enabled", "module", "cpu", "level", "priority", NULL};
 
@@ -117,6 +117,11 @@ bool kt_option_is_word(const char *text, size_t limit)
            strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
+bool kt_option_is_text(const char *text)
+{
+    return text && strnlen(text, TEXT_LIMIT) < TEXT_LIMIT;
+}
+
 static enum kt_status check_one(const struct kt_option *options, uint32_t index, struct kt_error *error)
 {
     const struct kt_option *option = &options[index];
@@ -130,12 +135,12 @@ static enum kt_status check_one(const struct kt_option *options, uint32_t index,
     }
     if (kt_option_find(options, index, option->key))
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" is there twice", option->key);
-    if (!option->default_text || !option->help)
+    if (!kt_option_is_text(option->default_text) || !kt_option_is_text(option->help))
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has no default or no help", option->key);
     if ((unsigned)option->type > KT_OPTION_ENUM)
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has the unknown type %u", option->key,
                        (unsigned)option->type);
-    if (option->type == KT_OPTION_ENUM && !option->choices)
+    if (option->type == KT_OPTION_ENUM && !kt_option_is_text(option->choices))
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has no choices", option->key);
     struct kt_option_value value;
     if (kt_option_parse(option, option->default_text, &value, error) != KT_OK)

@@ -54,6 +54,17 @@ cp "$plugins/kt_fake.so" "$dir/kt_sections.so"
 printf '\377\377\377\377\377\377\377\177' | dd of="$dir/kt_sections.so" bs=1 seek=40 conv=notrunc 2>"$err"
 found "$dir/kt_sections.so" symbols 'not there, or damaged'
 
+# Segments over memory that is somebody else's: the dynamic linker would protect it, or map over it. A program
+# header has 56 bytes: its type, and behind 16 bytes where it lies.
+number() { od -An -tu"$2" -j "$1" -N "$2" "$dir/kt_segment.so" | tr -d ' '; }
+for type in 1685382482 2; do # PT_GNU_RELRO, PT_DYNAMIC
+    cp "$plugins/kt_fake.so" "$dir/kt_segment.so"
+    at=$(number 32 8)
+    while [ "$(number "$at" 4)" != "$type" ]; do at=$((at + 56)); done
+    printf '\001' | dd of="$dir/kt_segment.so" bs=1 seek=$((at + 18)) conv=notrunc 2>"$err"
+    found "$dir/kt_segment.so" load 'cut short or damaged'
+done
+
 # The copy that is loaded is gone afterwards, and messages name the user's file.
 TMPDIR=$dir/tmp
 export TMPDIR

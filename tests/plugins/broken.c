@@ -51,6 +51,9 @@
 #ifndef OPTION_COUNT
 #define OPTION_COUNT 2
 #endif
+#ifndef OPTION_HELP
+#define OPTION_HELP "columns"
+#endif
 #ifndef PROBE_STATUS
 #define PROBE_STATUS KT_OK
 #endif
@@ -164,7 +167,7 @@ static __attribute__((used)) const void *const unused[] = {&ops, &second, levels
 
 static const struct kt_option options[] = {
     {TEXT(OPTION_KEY), KT_OPTION_INT, TEXT(OPTION_DEFAULT), NULL, 1, 64, "rows"},
-    {"cols", KT_OPTION_BOOL, "no", NULL, 0, 0, "columns"},
+    {"cols", KT_OPTION_BOOL, "no", NULL, 0, 0, OPTION_HELP},
 };
 
 static enum kt_status probe(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error)

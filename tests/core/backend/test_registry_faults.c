@@ -20,6 +20,7 @@ START_TEST(plugins_are_tried_first)
     registry_add_plugin("fake", "");
     registry_add_plugin("wrong_major", "");
     registry_add_plugin("crashes", "");
+    registry_add_plugin("option_help", "");
     registry_add_plugin("exits", "");
     registry_add_plugin("hangs", "");
     sandbox_write("etc/kt.ini", "[plugin.off]\nenabled = no\n");
@@ -31,6 +32,8 @@ START_TEST(plugins_are_tried_first)
     registry_expect(registry, "off", KT_BACKEND_DISABLED, "");
     registry_expect(registry, "wrong_major", KT_BACKEND_FAILED, "it was built for plugin ABI");
     registry_expect(registry, "crashes", KT_BACKEND_FAILED, "it crashed with SIGABRT when it was opened");
+    registry_expect(registry, "option_help", KT_BACKEND_FAILED,
+                    "it crashed with SIGSEGV when it was opened"); /* its help is nowhere */
     registry_expect(registry, "exits", KT_BACKEND_FAILED, "it ended the process with exit status 7");
     registry_expect(registry, "hangs", KT_BACKEND_FAILED, "it did not come back within 0.4 seconds");
     kt_registry_destroy(registry);
