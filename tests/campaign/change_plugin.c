@@ -2,8 +2,8 @@
 /*
  * change_plugin.c - changes what is read of a plugin before any of its code runs: the headers that the core
  * and the dynamic linker read, and its tables, in which numbers become others and pointers NULL or those to
- * another object or function of the same file. No pointer is made up: what lies there differs with each start
- * of a process.
+ * another object of the same file. No pointer is made up: what lies there differs with each start of a process.
+ * No function becomes another one: called with arguments of other types it writes anywhere, as code may.
  */
 #include "tests/campaign/change.h"
 
@@ -38,10 +38,11 @@ static uint64_t below(uint64_t n, uint64_t *state)
 /* A pointer of the tables: none, or that of another place. */
 static void change_pointer(uint8_t *data, size_t size, uint64_t *state)
 {
-    Elf64_Shdr section, tables;
+    Elf64_Shdr section, tables, code;
     Elf64_Rela pointer, other;
     if (!find_section(data, size, SHT_RELA, ".rela.dyn", &section) ||
-        !find_section(data, size, SHT_PROGBITS, ".data.rel.ro", &tables))
+        !find_section(data, size, SHT_PROGBITS, ".data.rel.ro", &tables) ||
+        !find_section(data, size, SHT_PROGBITS, ".text", &code))
         return;
     uint64_t n = section.sh_size / sizeof pointer;
     for (int tries = 0; tries < 100; tries++) {
@@ -52,7 +53,8 @@ static void change_pointer(uint8_t *data, size_t size, uint64_t *state)
         memcpy(&other, data + section.sh_offset + below(n, state) * sizeof other, sizeof other);
         if (below(2, state) == 0)
             pointer.r_info = 0; /* R_X86_64_NONE, R_AARCH64_NONE */
-        else if (ELF64_R_TYPE(other.r_info) == ELF64_R_TYPE(pointer.r_info))
+        else if (ELF64_R_TYPE(other.r_info) == ELF64_R_TYPE(pointer.r_info) &&
+                 (uint64_t)other.r_addend - code.sh_addr >= code.sh_size)
             pointer.r_addend = other.r_addend;
         memcpy(at, &pointer, sizeof pointer);
         return;
