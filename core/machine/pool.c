@@ -65,6 +65,19 @@ static void *work(void *argument)
     }
 }
 
+/* By glibc: hwloc's function does not look at an allocation of its own. False: there is no such core, or it
+ * is forbidden. */
+static bool bind_thread(const struct kt_topology *topology, const struct kt_worker *worker)
+{
+    union {
+        cpu_set_t set;
+        unsigned char all[1024]; /* 8192 processors, as many as Linux has */
+    } cpus;
+    return hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, core_of(topology, worker), &cpus.set,
+                                                sizeof cpus) == 0 &&
+           pthread_setaffinity_np(worker->thread, sizeof cpus, &cpus.set) == 0;
+}
+
 static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topology *topology,
                                     struct kt_error *error)
 {
@@ -78,8 +91,7 @@ static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topolo
                            i + 1, pool->n_threads, strerror(failure));
         pool->n_started++;
         hwloc_const_cpuset_t core = core_of(topology, worker);
-        if (topology->real &&
-            hwloc_set_thread_cpubind(topology->hwloc, worker->thread, core, HWLOC_CPUBIND_THREAD) != 0)
+        if (topology->real && !bind_thread(topology, worker))
             pool->bind_failures++;
         cpu_set_t set;
         if (hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, core, &set, sizeof set) == 0)

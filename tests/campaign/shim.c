@@ -14,7 +14,7 @@
  * - FAIL_SIGNAL: instead of failing, the Nth call raises this signal
  * - NOTE_FOLDER: takes a copy of each file that is synced, and the list of events
  *
- * While hwloc starts and binds, only kind 64 takes memory from it: it does not look at all of its
+ * While hwloc starts, only kind 64 takes memory from it: it does not look at all of its
  * allocations, and is started where there is enough (core/machine/README).
  */
 #define _GNU_SOURCE
@@ -288,15 +288,9 @@ int hwloc_get_cpubind(hwloc_topology_t topology, hwloc_bitmap_t set, int flags)
     starts_hwloc = false;
     return result;
 }
-int hwloc_set_thread_cpubind(hwloc_topology_t topology, hwloc_thread_t thread, hwloc_const_cpuset_t set,
-                             int flags)
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
 {
-    if (FAILS(OTHER, EPERM))
-        return -1;
-    starts_hwloc = true;
-    int result = REAL(hwloc_set_thread_cpubind)(topology, thread, set, flags);
-    starts_hwloc = false;
-    return result;
+    return FAILS(OTHER, EPERM) ? EPERM : REAL(pthread_setaffinity_np)(thread, size, set);
 }
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                    void *argument)
