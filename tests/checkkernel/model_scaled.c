@@ -151,23 +151,54 @@ LANES_CLONES static struct group add_terms(const float *w, const double *x, uint
     return group;
 }
 
-/* What is taken off each code of a group; `whole`: codes are multiplied as whole numbers. */
-static double find_offset(const struct kt_view *view, uint64_t row, uint64_t group, bool whole)
+static const struct kt_view *view_of(const struct check *check, enum kt_projection projection)
+{
+    const struct kt_expert *expert = &check->source.expert;
+    return projection == KT_DOWN ? &expert->down : projection == KT_UP ? &expert->up : &expert->gate;
+}
+
+/* Columns of a group, and how many groups a row has. */
+static uint64_t group_size(const struct kt_view *view)
+{
+    return view->scales.group_cols < view->cols ? view->scales.group_cols : view->cols;
+}
+
+static uint64_t count_groups(const struct kt_view *view)
+{
+    return (view->cols - 1) / group_size(view) + 1;
+}
+
+void model_read_groups(struct check *check, enum kt_projection projection)
+{
+    const struct kt_view *view = view_of(check, projection);
+    uint64_t groups = count_groups(view);
+    if (check->groups[projection])
+        return;
+    double *to = check->groups[projection] = check_need(malloc(view->rows * groups * 2 * sizeof *to));
+    for (uint64_t row = 0; row < view->rows; row++, to += 2 * groups)
+        for (uint64_t g = 0; g < groups; g++) {
+            to[g] = read_group(&view->scales, row, g);
+            to[groups + g] = view->zeros.data ? read_group(&view->zeros, row, g) : 8;
+        }
+}
+
+/* What is taken off each code of a group of this zero; `whole`: codes are multiplied as whole numbers. */
+static double find_offset(const struct kt_view *view, double zero, bool whole)
 {
     if (view->dtype != KT_DTYPE_INT4)
         return whole && view->dtype == KT_DTYPE_F4_E2M1 ? 6 : 0;
-    return (whole ? 0 : 128) + (view->zeros.data ? read_group(&view->zeros, row, group) : 8);
+    return (whole ? 0 : 128) + zero;
 }
 
-static struct value dot_codes(const struct check *check, const struct kt_view *view, uint64_t row,
+/* `scales`: of the row's groups, with their zeros behind them. */
+static struct value dot_codes(const struct check *check, const struct kt_view *view, const double *scales,
                               const float *w, const double *x)
 {
     bool int8 = model_is_int8(check), whole = int8 || takes_whole(check);
-    uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
-    uint64_t groups = (k + n - 1) / n;
+    uint64_t k = view->cols, n = group_size(view), groups = count_groups(view);
     double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
     for (uint64_t g = 0; g < groups; g++) {
-        double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole);
+        double scale = scales[g], offset = find_offset(view, scales[groups + g], whole);
         uint64_t begin = g * n, end = k - begin < n ? k : begin + n;
         struct group group = add_terms(w + begin, x + begin, end - begin, scale, offset);
         double steps = (double)(whole ? (end - 1) / WHOLE - begin / WHOLE + 1 : n);
@@ -243,11 +274,9 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x)
 {
-    const struct kt_expert *expert = &check->source.expert;
-    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
-    uint64_t k = projection_cols(&check->layout.shape, projection);
-    const float *w = check->weights[projection] + row * k;
-    return dot_codes(check, views[projection], row, w, x);
+    const struct kt_view *view = view_of(check, projection);
+    const double *scales = check->groups[projection] + row * 2 * count_groups(view);
+    return dot_codes(check, view, scales, check->weights[projection] + row * view->cols, x);
 }
 
 /* ---- rows of activations ---- */

@@ -45,11 +45,13 @@ static int count_methods(const struct check *check)
 /* Weights as the methods want them. */
 static void prepare_weights(struct check *check, enum kt_stage stage)
 {
-    if (count_methods(check) < 2)
-        return;
     for (int p = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP);
-         p++)
-        model_round(check, (enum kt_projection)p);
+         p++) {
+        if (check->model->scaled)
+            model_read_groups(check, (enum kt_projection)p);
+        if (count_methods(check) > 1)
+            model_round(check, (enum kt_projection)p);
+    }
 }
 
 /* What row r of a stage is made from. */

@@ -83,6 +83,7 @@ struct check {
     float *weights[3]; /* as weight_row gives them */
     float *rounded[3]; /* weights rounded to bfloat16, where that is how they are multiplied; NULL: not yet */
     float *spread[3];  /* how far they may be from that, NULL: not at all */
+    double *groups[3]; /* each row's scales of groups of columns, and as many zeros; NULL: not read yet */
     float *minima[3];  /* the part of each weight that its quant does not change, for bounds; NULL: none */
     uint16_t *input;   /* n_acts rows of BF16: of hidden_size numbers, of a linear of intermediate_size */
     uint32_t *index, *out_index;

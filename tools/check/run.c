@@ -96,6 +96,7 @@ void free_case(struct check *check)
         free(check->weights[p]);
         free(check->rounded[p]);
         free(check->spread[p]);
+        free(check->groups[p]);
         free(check->minima[p]);
     }
     free(check->input);
