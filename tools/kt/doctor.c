@@ -360,7 +360,7 @@ static void check_format(struct doctor *doctor, const char *backend, const char 
     if (attention)
         kt_selftest_attention(doctor->cli, doctor->context, backend, dtype, &test);
     else
-        kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype,
+        kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype, NULL,
                         &test);
     snprintf(check, sizeof(check), "self-test %s", backend);
     snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e", kt_dtype_name(dtype), level,

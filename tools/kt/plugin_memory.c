@@ -156,8 +156,10 @@ void plugin_job_memory(void *data, struct plugin_child *child)
 
 /* ---- threads -------------------------------------------------------------------------------------- */
 
-/* Runs a layer through the library, with its routing, ranges of panels and barriers. */
-static bool run_layer(struct plugin_run *run, unsigned threads, uint32_t dtype, struct kt_selftest *test)
+/* Runs a layer through the library, with its routing, ranges of panels and barriers. `first`: the same by one
+ * thread, NULL: this is. */
+static bool run_layer(struct plugin_run *run, unsigned threads, uint32_t dtype,
+                      const struct kt_selftest *first, struct kt_selftest *test)
 {
     struct kt_context *context;
     struct kt_error error;
@@ -168,7 +170,7 @@ static bool run_layer(struct plugin_run *run, unsigned threads, uint32_t dtype, 
         plugin_fail(run, "%s", error.message);
         return false;
     }
-    kt_selftest_run(run->cli, context, run->file->name, false, dtype, test);
+    kt_selftest_run(run->cli, context, run->file->name, false, dtype, first, test);
     kt_context_destroy(context);
     if (test->state == KT_SELFTEST_FAILED)
         plugin_fail(run, "%.400s", test->message);
@@ -186,10 +188,10 @@ void plugin_job_threads(void *data, struct plugin_child *child)
     kt_cli_set(run->cli, "plugin.%s.level=%s", run->file->name, run->facts->levels[run->level_index].name);
     for (const uint32_t *dtype = kt_selftest_dtypes; *dtype && !plugin_failed(run); dtype++) {
         struct kt_selftest first, test;
-        if (!run_layer(run, threads[0], *dtype, &first))
+        if (!run_layer(run, threads[0], *dtype, NULL, &first))
             continue;
         for (size_t i = 1; i < sizeof(threads) / sizeof(threads[0]); i++)
-            if (run_layer(run, threads[i], *dtype, &test) && test.hash != first.hash)
+            if (run_layer(run, threads[i], *dtype, &first, &test) && test.hash != first.hash)
                 plugin_fail(run, "the bits differ from those of one thread");
         n_formats++;
     }

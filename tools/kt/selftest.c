@@ -218,9 +218,28 @@ static double find_error(const struct deviation *deviation)
     return sqrt(deviation->difference / deviation->size);
 }
 
-/* Computes y = W x with the backend's weights, and their error against the source. */
+/* Tokens that an expert computes. */
+struct chosen {
+    int n, token[TOKENS];
+    double weight[TOKENS];
+};
+
+static struct chosen find_tokens(const struct layer_data *data, uint32_t expert)
+{
+    struct chosen chosen = {.n = 0};
+    for (int i = 0; i < TOKENS * TOP_K; i++)
+        if (data->ids[i] == expert) {
+            chosen.token[chosen.n] = i / TOP_K;
+            chosen.weight[chosen.n++] = (double)data->router[i];
+        }
+    return chosen;
+}
+
+/* Computes n times y = W x with the backend's weights, which are read once, and their error against the
+ * source.
+ */
 static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
-                               const struct kt_view *source, const double *x, double *y,
+                               const struct kt_view *source, int n, const double *x, double *y,
                                struct deviation *weights, struct kt_error *error)
 {
     float row[INTERMEDIATE], original[INTERMEDIATE];
@@ -231,48 +250,49 @@ static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert, en
         if (status != KT_OK)
             return status;
         add_deviation(weights, row, original, source->cols);
-        double sum = 0;
-        for (uint64_t c = 0; c < source->cols; c++)
-            sum += (double)row[c] * x[c];
-        y[r] = sum;
+        for (int t = 0; t < n; t++) {
+            const double *at = x + (uint64_t)t * source->cols;
+            double sum = 0;
+            for (uint64_t c = 0; c < source->cols; c++)
+                sum += (double)row[c] * at[c];
+            y[(uint64_t)t * source->rows + r] = sum;
+        }
     }
     return KT_OK;
 }
 
-static enum kt_status add_expert(const struct kt_layer *layer, uint32_t e, const struct kt_expert *source,
-                                 const double *x, double weight, double *sum, struct deviation *weights,
-                                 struct kt_error *error)
+/* Adds what an expert makes of its tokens to the sums of all. */
+static enum kt_status add_expert(const struct kt_layer *layer, uint32_t e, const struct layer_data *data,
+                                 double *sums, struct deviation *weights, struct kt_error *error)
 {
-    double gate[INTERMEDIATE], up[INTERMEDIATE], y[HIDDEN];
-    enum kt_status status = multiply(layer, e, KT_GATE, &source->gate, x, gate, weights, error);
+    double x[TOKENS * HIDDEN], gate[TOKENS * INTERMEDIATE], up[TOKENS * INTERMEDIATE], y[TOKENS * HIDDEN];
+    const struct kt_expert *source = &data->experts[e];
+    const struct chosen chosen = find_tokens(data, e);
+    for (int i = 0; i < chosen.n * HIDDEN; i++)
+        x[i] = (double)data->input[chosen.token[i / HIDDEN] * HIDDEN + i % HIDDEN];
+    enum kt_status status = multiply(layer, e, KT_GATE, &source->gate, chosen.n, x, gate, weights, error);
     if (status == KT_OK)
-        status = multiply(layer, e, KT_UP, &source->up, x, up, weights, error);
-    for (int i = 0; i < INTERMEDIATE && status == KT_OK; i++)
+        status = multiply(layer, e, KT_UP, &source->up, chosen.n, x, up, weights, error);
+    for (int i = 0; i < chosen.n * INTERMEDIATE && status == KT_OK; i++)
         gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
     if (status == KT_OK)
-        status = multiply(layer, e, KT_DOWN, &source->down, gate, y, weights, error);
-    for (int i = 0; i < HIDDEN && status == KT_OK; i++)
-        sum[i] += weight * y[i];
+        status = multiply(layer, e, KT_DOWN, &source->down, chosen.n, gate, y, weights, error);
+    for (int i = 0; i < chosen.n * HIDDEN && status == KT_OK; i++)
+        sums[chosen.token[i / HIDDEN] * HIDDEN + i % HIDDEN] += chosen.weight[i / HIDDEN] * y[i];
     return status;
 }
 
 static enum kt_status compute(const struct kt_layer *layer, const struct layer_data *data, float *out,
                               struct deviation *weights, struct kt_error *error)
 {
-    for (int t = 0; t < TOKENS; t++) {
-        double x[HIDDEN], sum[HIDDEN] = {0};
-        for (int i = 0; i < HIDDEN; i++)
-            x[i] = (double)data->input[t * HIDDEN + i];
-        for (int k = 0; k < TOP_K; k++) {
-            uint32_t e = (uint32_t)data->ids[TOP_K * t + k];
-            enum kt_status status = add_expert(layer, e, &data->experts[e], x,
-                                               (double)data->router[TOP_K * t + k], sum, weights, error);
-            if (status != KT_OK)
-                return status;
-        }
-        for (int i = 0; i < HIDDEN; i++)
-            out[t * HIDDEN + i] = (float)sum[i];
+    double sums[TOKENS * HIDDEN] = {0};
+    for (uint32_t e = 0; e < EXPERTS; e++) {
+        enum kt_status status = add_expert(layer, e, data, sums, weights, error);
+        if (status != KT_OK)
+            return status;
     }
+    for (int i = 0; i < TOKENS * HIDDEN; i++)
+        out[i] = (float)sums[i];
     return KT_OK;
 }
 
@@ -357,7 +377,8 @@ static uint64_t hash(const float *values, size_t n)
 }
 
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
-                     bool is_reference, uint32_t dtype, struct kt_selftest *result)
+                     bool is_reference, uint32_t dtype, const struct kt_selftest *passed,
+                     struct kt_selftest *result)
 {
     float values[TOKENS * HIDDEN], expected[TOKENS * HIDDEN];
     struct layer_data *data = kt_cli_alloc(cli, 1, sizeof(*data));
@@ -371,9 +392,12 @@ void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const
     bool refused = status == KT_E_UNSUPPORTED;
     if (status == KT_OK)
         status = run_layer(layer, data, values, &error);
-    if (status == KT_OK)
+    bool same = status == KT_OK && passed && passed->hash == hash(values, TOKENS * HIDDEN);
+    if (status == KT_OK && !same)
         status = compute(layer, data, expected, &weights, &error);
-    if (status == KT_OK) {
+    if (same) {
+        *result = *passed;
+    } else if (status == KT_OK) {
         judge(result, &weights, values, expected);
         result->hash = hash(values, TOKENS * HIDDEN);
     } else {

@@ -24,9 +24,11 @@ struct kt_selftest {
 extern const uint32_t kt_selftest_dtypes[];
 
 /* Runs a layer of `dtype` through `backend`, compares its output with float64 arithmetic on the backend's
- * weights, and these with their source. `is_reference`: the limit is far tighter. */
+ * weights, and these with their source. `is_reference`: the limit is far tighter. `passed`: a run of the same
+ * backend and dtype that has; an output of the same bits is not compared again. NULL: none. */
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
-                     bool is_reference, uint32_t dtype, struct kt_selftest *result);
+                     bool is_reference, uint32_t dtype, const struct kt_selftest *passed,
+                     struct kt_selftest *result);
 
 /* Forms of the cache of a self-test of attention. Ends with KT_DTYPE_NONE. */
 extern const uint32_t kt_selftest_caches[];
