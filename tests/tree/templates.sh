@@ -39,14 +39,17 @@ set_flags() {
 
 # The compiler's own header of intrinsics takes longer than all the rest, so it is compiled once for a set. Headers
 # that have to include it must do without: those in simd/, and prefetch.h, whose hints the scalar set has as well.
+# For the widest set a file of its name is found in its place, so that whoever uses it and does not include it is seen.
 if [ "$own" = avx2 ]; then
-    for set in scalar avx2; do
-        set_flags $set
+    for set in scalar avx2 avx512; do
+        set_flags $set || continue
         mkdir "$work/$set"
         echo '#include <immintrin.h>' >"$work/$set/intrinsics.h"
         # shellcheck disable=SC2086 # words
         $cc -x c-header -std=gnu11 $flags "$work/$set/intrinsics.h" -o "$work/$set/intrinsics.h.gch" || exit 1
     done
+    mkdir "$work/named"
+    echo '#define INCLUDES_INTRINSICS' >"$work/named/immintrin.h"
 fi
 
 # compile FILE FLAG... - messages go to FILE.messages. Of the functions that a template wants it is enough that they
@@ -100,19 +103,25 @@ check() {
             echo "SKIP: $header is for $set, for which there is no compiler"
             continue
         }
+        included=
         case "$set $header" in
         *" plugins/common/simd/"* | *"/prefetch.h") ;;
         "avx2 "* | "scalar "*_tmpl.h | "scalar "*/product.h)
             [ "$own" != avx2 ] || flags="$flags -include $work/$set/intrinsics.h" ;;
+        "avx512 "*)
+            flags="$flags -I $work/named -include $work/$set/intrinsics.h"
+            ! grep -q '_mm[0-9]*_\|__m[0-9]' "$header" || included='#ifndef INCLUDES_INTRINSICS
+#error it uses intrinsics and does not include them
+#endif' ;;
         esac
         case $header in
         *_tmpl.h)
-            printf '#include "tests/tree/header_params.h"\n#include "%s"\n' "$header" >"$file"
+            printf '#include "tests/tree/header_params.h"\n#include "%s"\n%s\n' "$header" "$included" >"$file"
             # shellcheck disable=SC2046 # words
             compile "$file" $(params "$header" "$set") && continue
             ;;
         *)
-            echo "#include \"$header\"" >"$file"
+            printf '#include "%s"\n%s\n' "$header" "$included" >"$file"
             compile "$file" && continue
             ;;
         esac
@@ -148,6 +157,15 @@ printf '#define NONE_ROWS(job) ((job)->rows)\nint none(const struct kt_product *
 if check "$work/none_tmpl.h" >/dev/null 2>&1; then
     echo "FAIL: templates.sh takes a template that uses types it does not include"
     failed=1
+fi
+# And a header of the widest set that uses what stands in another one.
+if [ -d "$work/avx512" ]; then
+    echo 'static inline __m512 none(void) { return _mm512_setzero_ps(); }' >"$work/block_none.h"
+    sets() { echo avx512; }
+    if check "$work/block_none.h" >/dev/null 2>&1; then
+        echo "FAIL: templates.sh takes a header that uses intrinsics it does not include"
+        failed=1
+    fi
 fi
 echo "$n headers"
 exit $failed
