@@ -340,6 +340,18 @@ START_TEST(a_form_beside_tools)
 }
 END_TEST
 
+#define TOOL(schema) "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", " schema "}}}]"
+static const struct {
+    const char *tools, *words;
+} markups[] = {
+    {"[{\"function\": {\"name\": \"a b\"}}]", "tool 0 has no name, or none that can be called"},
+    {TOOL("\"properties\": {}, \"required\": [\"a\"]"), "a required argument is not in 'properties'"},
+    {TOOL("\"properties\": {}, \"patternProperties\": {\"^a\": {}}"), "arguments by patternProperties"},
+    {TOOL("\"properties\": {\"a<b\": {\"type\": \"string\"}}"), "holds <, >, a quote or a newline"},
+    {TOOL("\"properties\": {\"a\": {\"enum\": [\"x</arg_value>\"]}}"),
+     "a constant holds the format's own tag"},
+};
+
 START_TEST(test_refusals)
 {
     struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
@@ -361,6 +373,14 @@ START_TEST(test_refusals)
     params.tools_length = strlen(lengths);
     ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, "#/properties/a: maxLength of a string"));
+    for (size_t i = 0; i < sizeof(markups) / sizeof(markups[0]); i++) {
+        params.tools = markups[i].tools;
+        params.tools_length = strlen(markups[i].tools);
+        enum kt_status status = kt_grammar_calls(&params, &grammar, &error);
+        ck_assert_msg((status == KT_E_UNSUPPORTED || status == KT_E_FORMAT) &&
+                          strstr(error.message, markups[i].words),
+                      "%s: %d, %s", markups[i].tools, (int)status, error.message);
+    }
     params.format = KT_OUTPUT_KIMI;
     params.tools = wrong;
     params.tools_length = strlen(wrong);

@@ -76,6 +76,20 @@ static const struct {
     {"{\"minItems\": -1}", KT_E_FORMAT, "#/minItems"},
     {"{\"enum\": []}", KT_E_FORMAT, "#/enum"},
     {"{\"a\": 1, \"a\": 2}", KT_E_FORMAT, "no JSON"},
+    {"{\"anyOf\": []}", KT_E_FORMAT, "#/anyOf: this must be a list of schemas"},
+    {"{\"pattern\": 1}", KT_E_FORMAT, "#/pattern: this must be a string"},
+    {"{\"nullable\": 1}", KT_E_FORMAT, "#/nullable: this must be true or false"},
+    {"{\"enum\": [\"a\"], \"pattern\": \"a\"}", KT_E_UNSUPPORTED,
+     "enum together with pattern or format is not supported"},
+    {"{\"enum\": [{\"a\": 1}], \"required\": [\"a\"]}", KT_E_UNSUPPORTED,
+     "enum of objects or arrays together with keywords for these"},
+    {"{\"pattern\": \"\\\\u12\"}", KT_E_UNSUPPORTED, "a wrong escape"},
+    {"{\"pattern\": \"[b-a]\"}", KT_E_UNSUPPORTED, "a wrong range"},
+    {"{\"pattern\": \"[a\"}", KT_E_UNSUPPORTED, "a class without an end"},
+    {"{\"pattern\": \"a{2,1}\"}", KT_E_UNSUPPORTED, "a wrong repetition, or one above 1000,"},
+    {"{\"pattern\": \"a)\"}", KT_E_UNSUPPORTED, "something that is not supported"},
+    {"{\"pattern\": \"((((((((((((((((((((((((((((((((((a))))))))))))))))))))))))))))))))))\"}",
+     KT_E_UNSUPPORTED, "too many groups inside each other"},
 };
 
 START_TEST(test_refusals)
@@ -197,6 +211,62 @@ START_TEST(test_costs_add_up)
 }
 END_TEST
 
+static void expect(enum kt_status wanted, const char *words)
+{
+    struct kt_error error;
+    enum kt_status status = ask(&error);
+    ck_assert_msg(status == wanted && strstr(error.message, words), "%s: %d, %s", words, (int)status,
+                  error.message);
+}
+
+/* What is too much of something. */
+START_TEST(test_limits)
+{
+    char name[64];
+    put("{\"pattern\": \"");
+    put_times("a", 3000);
+    put("\"}");
+    expect(KT_E_UNSUPPORTED, "too many parts");
+    put("{\"pattern\": \"[");
+    put_times("a", 65);
+    put("]\"}");
+    expect(KT_E_UNSUPPORTED, "too large a class");
+    put("{\"pattern\": \"");
+    for (int i = 0; i < 40; i++) {
+        put("[");
+        put_times("a", 60);
+        put("]");
+    }
+    put("\"}");
+    expect(KT_E_UNSUPPORTED, "too many classes");
+    put("{\"properties\": {\"last\": {}");
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), ", \"p%d\": {}", i);
+        put(name);
+    }
+    put("}}");
+    expect(KT_E_RANGE, "an object has more than 1000 members");
+    put("{\"anyOf\": [{}");
+    put_times(",{}", 20000);
+    put("]}");
+    expect(KT_E_RANGE, "more than 20000 schemas are needed");
+    for (int one = 0; one < 2; one++) {
+        put("{\"allOf\": [{\"anyOf\": [{}");
+        put_times(",{}", one ? 200 : 20);
+        put(one ? "]}], \"anyOf\": [{}" : "]}, {\"anyOf\": [{}");
+        put_times(",{}", one ? 200 : 20);
+        put(one ? "]}" : "]}]}");
+        expect(KT_E_RANGE, "more than 256 alternatives");
+    }
+    for (int i = 0; i < 80; i++)
+        put("{\"type\": \"array\", \"minItems\": 1, \"items\": ");
+    put("{}");
+    put_times("}", 80);
+    expect(KT_E_RANGE, "whatever fits it nests deeper than 64");
+    ck_assert_int_eq(kt_grammar_json("{}", 2, NULL, NULL, NULL), KT_E_INVALID);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("grammar refusals");
@@ -204,6 +274,7 @@ int main(void)
     tcase_add_loop_test(group, test_refusals, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(group, test_long_names);
     tcase_add_test(group, test_costs_add_up);
+    tcase_add_test(group, test_limits);
     suite_add_tcase(suite, group);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
