@@ -173,6 +173,24 @@ static const struct change changes[] = {
     CONFIG("qwen3next", "mlp_only_layers", "[1]", FORMAT,
            "layer 1 has 8 experts, but is dense by the configuration"),
     CONFIG("qwen3next", "sliding_window", "128", UNSUPPORTED, "sliding_window is not computed"),
+    /* What is of another kind, or no number of such a thing. */
+    CONFIG("qwen3moe", "num_hidden_layers", "0", FORMAT, "0 layers, which must be 1 to"),
+    CONFIG("qwen3moe", "num_attention_heads", "1.5", FORMAT,
+           "num_attention_heads is no whole number from 0 on"),
+    CONFIG("qwen3moe", "rms_norm_eps", "\"small\"", FORMAT, "rms_norm_eps is no number"),
+    CONFIG("qwen3moe", "rms_norm_eps", "2", FORMAT, "an epsilon of 2"),
+    CONFIG("qwen3moe", "norm_topk_prob", "1", FORMAT, "norm_topk_prob is neither true nor false"),
+    CONFIG("minimax-m2", "qk_norm_type", "1", FORMAT, "qk_norm_type is no text"),
+    CONFIG("qwen3moe", "layer_types",
+           "[\"sliding_attention\", \"full_attention\", \"full_attention\", \"full_attention\"]", FORMAT,
+           "layer 0 is of the type 'sliding_attention', and no sliding_window is given"),
+    CONFIG("deepseek-v3", "n_shared_experts", "65", FORMAT, "65 shared experts of "),
+    KEY("deepseek-v3", "rope.dimension_count", "300", FORMAT, "300 of them rotated"),
+    KEY("deepseek-v3", "expert_gating_func", "7", UNSUPPORTED, "expert_gating_func is 7; 1, softmax"),
+    KEY("qwen3moe", "attention.value_length", "16", UNSUPPORTED, "keys and values of different sizes"),
+    KEY("qwen3next", "ssm.inner_size", "130", FORMAT, "an ssm.inner_size of 130 over"),
+    CONFIG("qwen35moe", "mlp_only_layers", "[1]", UNSUPPORTED, "mlp_only_layers is not computed"),
+    CONFIG("minimax-m2", "partial_rotary_factor", "0.25", FORMAT, "partial_rotary_factor means 8"),
 };
 #define N_CHANGES (int)(sizeof(changes) / sizeof(changes[0]))
 
