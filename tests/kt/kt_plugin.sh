@@ -195,6 +195,50 @@ while read -r fault check text; do
     says "failed .*\($text\)"
 done <"$dir/faults"
 
+# The same, of fewer cases.
+KT_TEST_FILE=$dir/writable
+export KT_TEST_FILE
+: >"$KT_TEST_FILE"
+chmod 666 "$KT_TEST_FILE"
+finds_faults "$plugins/kt_wrong.so" <<'FAULTS'
+PROBE_LEAK       probe        probe: 1 blocks of the host.s memory were not given back
+HOST_LEVEL       open         host->log: level 77 is none of enum kt_log_level
+HOST_LINES       open         host->log: a line has no newline of its own
+HOST_VIEW        open         host->dequantize: row 1, columns 0 to 1 of a view of 1 x 1
+HOST_BLOCKS      open         it holds 4096 blocks of the host.s memory at once
+HOST_BEHIND      open         it wrote behind the end of a block of 100 bytes of host->allocate
+OPEN_LEAVES      open         it failed and left an instance
+OPEN_MUTE        open         it failed with status 4 and does not say why
+OPEN_PATH        open         kt.ini is no absolute path of a file
+OPEN_WRITABLE    open         writable can be written by others
+OPTION_LEAK      options      1 blocks of the host.s memory were not given back
+OPTION_MUTE      options      panel_rows = 128: it failed with status 1 and does not say why
+MEMORY_LEAK      memory       not given back, with allocation 2 failing
+MEMORY_STATUS    memory       allocation 1 fails: it gives status 4 and "no memory"; KT_E_NOMEM
+CHECK_MUTE       level        check of level scalar: it refuses with status 6 and does not say why
+CHECK_LEAK       level        1 blocks of the host.s memory were not given back
+LAYOUT_NOTHING   layout       it takes no format that kt-kernel reads
+LAYOUT_LEAK      layout       blocks of the host.s memory were not given back
+LAYOUT_AGAIN     layout       it was refused when it was asked for again: not twice
+LAYOUT_OTHER     layout       the same shape has another layout when it is asked for again
+LAYOUT_PANELS    layout       panel_rows.1. is 0
+LAYOUT_NOMINAL   layout       nominal_size.1. is 0
+LAYOUT_WEIGHTS   layout       weight_size.1. is 0
+LAYOUT_ROWS      layout       act_row_size.1. is 0
+LAYOUT_H         layout       h_row_size is 0
+LAYOUT_WORDS     layout       rounding has 55 letters, 47 are the most
+LAYOUT_SCRATCH   layout       scratch_size is 4611686018427387904, row_unit 0
+LAYOUT_Y         layout       y_dtype is 2: KT_DTYPE_F32 or KT_DTYPE_BF16 is allowed
+LAYOUT_FORM      layout       form has no end
+WEIGHTS_FAIL     weights      row 3 of projection 2: no row 3
+WEIGHTS_BEFORE   weights      it wrote before its row
+WEIGHTS_SHARD    cut          weight_row of a shard.*: no row of a shard
+UNPACK_MUTE      unpack       asked whether it can, it gives status 4
+UNPACK_FAILS     unpack       it said that it can, and fails
+CUT_FAILS        cut          it failed: no cut
+CUT_SHARD        cut          a multiple of k_unit, is refused: no shards are taken
+FAULTS
+
 # What never comes back is stopped; under emulation what comes back is slow.
 timeout=$((${CK_TIMEOUT_MULTIPLIER:-10} > 10 ? 20 : 2))
 for fault in PROBE_LOOP PACK_LOOP; do

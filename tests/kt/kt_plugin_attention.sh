@@ -14,6 +14,10 @@ LAYOUT_ALL          attention-layout     it takes no shape; it refuses others: n
 LAYOUT_QUERIES      attention-layout     max_queries is 0
 LAYOUT_STRIDE       attention-layout     multiples of 64
 LAYOUT_SHAPE        attention-layout     it changed the shape
+LAYOUT_SCRATCH      attention-layout     scratch_size is 1099511627776; 2^32 is the most
+LAYOUT_PARTIAL      attention-layout     partial_stride is 64; a partial result of 64 numbers needs more
+LAYOUT_LEAK         attention-layout     blocks of the host.s memory were not given back
+LAYOUT_AGAIN        attention-layout     it was refused when it was asked for again: not twice
 LAYOUT_COUNTS       attention-layout     another layout when it is asked for again
 ATTEND_SCALES       attention-numbers    q8_0, .*float64 gives
 ATTEND_COLUMN       attention-numbers    float64 gives

@@ -29,6 +29,10 @@ CONVOLVE_PLAIN   rows-numbers    convolve, .*float64 gives
 DECAY_LARGE      rows-numbers    decay, .*float64 gives
 DELTA_ORDER      rows-numbers    delta, .*float64 gives
 DELTA_RECALL     rows-numbers    delta, .*float64 gives
+NORM_GAP         rows-numbers    it wrote between the numbers of its
+ROTATE_REST      rows-numbers    it changed number 64 of a head of which it rotates 64
+DELTA_MUCH       rows-numbers    delta_scratch is 1099511627776 for heads of 16 x 16
+DELTA_LEAK       rows-numbers    blocks of the host.s memory were not given back
 DELTA_SCRATCH    rows-numbers    behind the end of scratch\|beyond its scratch
 PLACE            rows-isolation  norm, .*where each row is a call of its own
 CUTS             rows-isolation  multiply, .*are divided

@@ -131,7 +131,30 @@ static enum kt_status wrong_probe(const struct kt_host *host, const struct kt_ca
         (void)puts("hello from a plugin");
     if (IS(PROBE_MUTE))
         return KT_E_UNSUPPORTED;
+    if (IS(PROBE_LEAK))
+        (void)host->allocate(host, 100);
     return probe(host, caps, error);
+}
+
+/* What the host refuses, or notes, while the plugin is opened. */
+static void misuse(const struct kt_host *host)
+{
+    static float number;
+    const struct kt_view view = {.data = &number, .rows = 1, .cols = 1, .dtype = KT_DTYPE_F32};
+    struct kt_error error;
+    unsigned char *memory;
+    if (IS(HOST_LEVEL))
+        host->log(host, (enum kt_log_level)77, "a line");
+    if (IS(HOST_LINES))
+        host->log(host, KT_LOG_DEBUG, "a line\n");
+    if (IS(HOST_VIEW))
+        (void)host->dequantize(host, &view, 1, 0, 1, &number, &error);
+    for (int i = 0; IS(HOST_BLOCKS) && i < 100000 && host->allocate(host, 64); i++)
+        spun++;
+    if (IS(HOST_BEHIND) && (memory = host->allocate(host, 100))) {
+        memory[100] = 1;
+        host->release(host, memory, 100);
+    }
 }
 
 static enum kt_status wrong_open(const struct kt_host *host, const struct kt_caps *caps,
@@ -143,6 +166,31 @@ static enum kt_status wrong_open(const struct kt_host *host, const struct kt_cap
         memset(error, 'A', sizeof *error);
         return KT_E_IO;
     }
+    misuse(host);
+    bool refuses = values[OPTION_PANEL_ROWS].number == 128;
+    if (IS(OPTION_LEAK) && refuses)
+        (void)host->allocate(host, 64);
+    if (IS(OPTION_MUTE) && refuses)
+        return KT_E_INVALID;
+    void *first = IS(MEMORY_LEAK) || IS(MEMORY_STATUS) ? host->allocate(host, 64) : NULL;
+    void *second = first ? host->allocate(host, 64) : NULL;
+    if (!second && (IS(MEMORY_LEAK) || IS(MEMORY_STATUS))) {
+        if (first && IS(MEMORY_STATUS))
+            host->release(host, first, 64);
+        return kt_plugin_fail(error, IS(MEMORY_STATUS) ? KT_E_IO : KT_E_NOMEM, "no memory");
+    }
+    if (first) {
+        host->release(host, first, 64);
+        host->release(host, second, 64);
+    }
+    if (IS(OPEN_LEAVES))
+        *instance = (void *)&zero;
+    if (IS(OPEN_LEAVES) || IS(OPEN_MUTE))
+        return KT_E_IO;
+    if (IS(OPEN_PATH))
+        return host->trust(host, "kt.ini", error);
+    if (IS(OPEN_WRITABLE))
+        return host->trust(host, getenv("KT_TEST_FILE"), error);
     if (IS(OPEN_MALLOC))
         spun += malloc(1000) != NULL;
     if (IS(OPEN_CACHES))
@@ -171,10 +219,41 @@ static void wrong_close(void *instance)
         copy.host->release(copy.host, fake, sizeof *fake);
 }
 
+static void misstate(struct kt_layout *layout_)
+{
+    int s = KT_STAGE_DOWN;
+    if (IS(LAYOUT_PANELS))
+        layout_->panel_rows[s] = 0;
+    if (IS(LAYOUT_NOMINAL))
+        layout_->nominal_size[s] = 0;
+    if (IS(LAYOUT_WEIGHTS))
+        layout_->weight_size[s] = 0;
+    if (IS(LAYOUT_ROWS))
+        layout_->act_row_size[s] = 0;
+    if (IS(LAYOUT_H) && layout_->shape.activation != KT_ACTIVATION_NONE)
+        layout_->h_row_size = 0;
+    if (IS(LAYOUT_WORDS))
+        layout_->rounding = "to whatever comes into the mind of whoever writes of it";
+    if (IS(LAYOUT_SCRATCH))
+        layout_->scratch_size = UINT64_C(1) << 62;
+    if (IS(LAYOUT_Y))
+        layout_->y_dtype = KT_DTYPE_F16;
+    if (IS(CUT_SHARD))
+        (void)snprintf(layout_->form, sizeof layout_->form, "wrong-1");
+    if (IS(LAYOUT_FORM))
+        memset(layout_->form, 'x', sizeof layout_->form);
+}
+
 static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, struct kt_error *error)
 {
     struct kt_shape *shape = &layout_->shape;
     bool linear = shape->activation == KT_ACTIVATION_NONE;
+    if (IS(LAYOUT_NOTHING))
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "nothing is taken");
+    if (IS(LAYOUT_LEAK))
+        (void)((const struct fake *)instance)->host->allocate(((const struct fake *)instance)->host, 64);
+    if (IS(CUT_SHARD) && *layout_->form)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "no shards are taken");
     if (IS(LINEAR_FORMAT) && linear)
         zero = (int)(32 / shape->format[KT_GATE].dtype);
     for (int p = linear && !IS(LINEAR_REFUSES) ? KT_DOWN : KT_GATE; p < 3; p++)
@@ -188,6 +267,12 @@ static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, st
         return KT_OK;
     }
     enum kt_status status = layout(instance, layout_, error);
+    static int n_asked;
+    if (IS(LAYOUT_AGAIN) && n_asked++ % 2 != 0)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "not twice");
+    if (IS(LAYOUT_OTHER) && n_asked++ % 2 != 0)
+        layout_->h_row_size += 64;
+    misstate(layout_);
     if (IS(LAYOUT_SHORT))
         for (int s = 0; s < 2; s++)
             layout_->weight_size[s] = (uint32_t)layout_->weight_size[s];
@@ -235,6 +320,12 @@ static enum kt_status wrong_row(void *instance, const struct kt_layout *own, con
                                 float *out, struct kt_error *error)
 {
     enum kt_status status = weight_row(instance, own, packed, source, projection, row, out, error);
+    if (IS(WEIGHTS_SHARD) && !source)
+        return kt_plugin_fail(error, KT_E_IO, "no row of a shard");
+    if (IS(WEIGHTS_FAIL) && row == 3)
+        return kt_plugin_fail(error, KT_E_IO, "no row 3");
+    if (IS(WEIGHTS_BEFORE))
+        out[-1] = 0;
     if (IS(WEIGHTS_BEYOND))
         out[projection == KT_DOWN ? own->shape.intermediate_size : own->shape.hidden_size] = 0;
     return status;
@@ -356,6 +447,8 @@ static void wrong_cut(void *instance, const struct kt_cut *job)
     if (IS(CUT_ROW))
         other.begin = job->begin - 1;
     cut(instance, &other);
+    if (IS(CUT_FAILS))
+        (void)kt_plugin_fail(job->error, KT_E_IO, "no cut");
     if (IS(CUT_BEYOND))
         ((volatile unsigned char *)job->out)[job->shard->weight_size[job->stage]] = 1;
 }
@@ -363,6 +456,10 @@ static void wrong_cut(void *instance, const struct kt_cut *job)
 static enum kt_status wrong_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error)
 {
     (void)instance;
+    if (IS(UNPACK_MUTE) || (IS(UNPACK_FAILS) && job->codes))
+        return KT_E_IO;
+    if (IS(UNPACK_FAILS))
+        return KT_OK;
     if (!IS(UNPACK_LIES))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED, "weights are float32");
     for (uint64_t row = job->row_begin; row < job->row_end; row++)
@@ -407,9 +504,19 @@ static const struct kt_ops wrong_ops = {
     .thread_leave = leave,
 #endif
 };
+static enum kt_status check_level(void *instance, struct kt_error *error)
+{
+    const struct kt_host *host = ((const struct fake *)instance)->host;
+    (void)error;
+    if (IS(CHECK_LEAK))
+        (void)host->allocate(host, 64);
+    return IS(CHECK_MUTE) ? KT_E_UNSUPPORTED : KT_OK;
+}
+
 static const struct kt_level wrong_level = {.struct_size = sizeof wrong_level,
                                             .name = "scalar",
                                             .instruction = "mulss",
+                                            .check = check_level,
                                             .ops = &wrong_ops};
 static const struct kt_level *const wrong_levels[] = {&wrong_level};
 /* What fake.c has of its own, and what one fault alone uses. */

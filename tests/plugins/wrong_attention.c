@@ -73,6 +73,14 @@ static enum kt_status layout(void *instance, struct kt_attention_layout *own, st
     }
     if (IS(LAYOUT_STRIDE))
         own->partial_stride -= 4;
+    if (IS(LAYOUT_SCRATCH))
+        own->scratch_size = UINT64_C(1) << 40;
+    if (IS(LAYOUT_PARTIAL))
+        own->partial_stride = 64;
+    if (IS(LAYOUT_LEAK))
+        (void)host->allocate(host, 64);
+    if (IS(LAYOUT_AGAIN) && n_layouts++ % 2 != 0)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "not twice");
     if (IS(LAYOUT_COUNTS))
         own->scratch_size += 64 * (uint64_t)n_layouts++;
     if (IS(LAYOUT_SHAPE))

@@ -76,6 +76,8 @@ static void norm(void *instance, const struct kt_rows_norm *job)
             }
             if (IS(NORM_BEYOND))
                 ((volatile char *)to)[job->size * size_of(job->output.dtype)] = 0;
+            if (IS(NORM_GAP) && row + 1 < job->n_rows && part + 1 == job->n_parts)
+                to[job->size * size_of(job->output.dtype)] = 0;
             if (IS(NORM_INPUT) && job->input.data != job->output.data)
                 *(volatile char *)(uintptr_t)job->input.data = 0;
             if (IS(PLACE) && row > 0)
@@ -123,6 +125,8 @@ static void rotate(void *instance, const struct kt_rows_rotate *job)
                 *first = a * c - b * s;
                 *second = a * s + b * c;
             }
+            if (IS(ROTATE_REST) && job->head_stride >= 4 * (int64_t)(job->size + 1))
+                x[job->size] = 7;
         }
 }
 
@@ -309,7 +313,9 @@ static uint64_t delta_scratch(void *instance, uint32_t key_size, uint32_t value_
     (void)instance;
     (void)key_size;
     (void)value_size;
-    return 64;
+    if (IS(DELTA_LEAK))
+        (void)host->allocate(host, 64);
+    return IS(DELTA_MUCH) ? UINT64_C(1) << 40 : 64;
 }
 
 static const struct kt_rows_ops rows = {sizeof rows, 0,        norm,  gate,  rotate,       multiply,
