@@ -140,6 +140,25 @@ edit 'batch_tokens":{"dtype":"I64"' 'batch_tokens":{"dtype":"F64"'
 refused 1 'batch_tokens has 3 numbers in 1 dimensions of f64'
 edit '"F16","shape":\[4,8\]' '"I16","shape":[4,8]'
 refused 1 'hidden_states is i16, but must be bf16, f16 or f32'
+edit '"F16","shape":\[4,8\]' '"F16","shape":[ 32]'
+refused 1 'hidden_states has 1 dimensions or an empty one'
+# other HEADER SIZE: a trace of its own, of zeros.
+other()
+{
+    head -c "$2" /dev/zero | write_tensors "$dir/bad" "$1"
+    # shellcheck disable=SC2086
+    kt bench $small --trace "$dir/bad"
+}
+layer='"layers.0.topk_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[0,16]}'
+other "{$layer,"'"layers.0.topk_weights":{"dtype":"F32","shape":[1,1],"data_offsets":[16,20]}}' 20
+refused 1 'layers.0.topk_weights has 1 columns, but must have 2'
+layer="$layer,"'"layers.0.topk_weights":{"dtype":"F32","shape":[1,2],"data_offsets":[16,24]}'
+layer="$layer,"'"layers.0.hidden_states":{"dtype":"F32","shape":[1,8],"data_offsets":[24,56]}'
+layer="$layer,"'"layers.1.topk_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[56,72]}'
+other "{$layer,"'"layers.1.topk_weights":{"dtype":"F32","shape":[1,2],"data_offsets":[72,80]}}' 80
+refused 1 'hidden states of layer 1 have another size than those of layer 0, or are missing'
+other '{"layers.0.topk_ids":{"dtype":"I64","shape":[65537,1],"data_offsets":[0,524296]},"layers.0.topk_weights":{"dtype":"F32","shape":[65537,1],"data_offsets":[524296,786444]}}' 786444
+refused 2 'holds a batch of 65537 tokens; a call has 1 to 65536'
 # poke OFFSET BYTES: other bytes in the data.
 poke()
 {
