@@ -56,7 +56,10 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
             continue;
         }
 #endif
-        copy_row(from, groups, r, to);
+        if (has_bounded_sums(layout, stage))
+            copy_bounded_row(from, groups, r, to);
+        else
+            copy_row(from, groups, r, to);
     }
 }
 
@@ -76,12 +79,29 @@ static void choose_shared_scales(struct kt_layout *layout)
 
 #endif
 
+#ifdef ROWS_BOUNDED
+/* Sums are bounded where all projections of a stage have the same format and that wants it. */
+static void choose_bounded_sums(struct kt_layout *layout)
+{
+    const struct kt_format *format = layout->shape.format;
+    layout->words[WORD_BOUNDED] = 0;
+    if (!is_linear(&layout->shape) && format[KT_GATE].dtype == format[KT_UP].dtype &&
+        dtype_is_bounded(format[KT_GATE].dtype))
+        layout->words[WORD_BOUNDED] |= 1u << (BOUNDED_SHIFT + KT_STAGE_GATE_UP);
+    if (dtype_is_bounded(format[KT_DOWN].dtype))
+        layout->words[WORD_BOUNDED] |= 1u << (BOUNDED_SHIFT + KT_STAGE_DOWN);
+}
+#endif
+
 /* Room in scratch for a row block of either stage, of `most` rows at most. */
 static void lay_out_blocks(struct kt_layout *layout, uint64_t most)
 {
     uint64_t room = 0;
 #ifdef ROWS_PAIRED
     choose_shared_scales(layout);
+#endif
+#ifdef ROWS_BOUNDED
+    choose_bounded_sums(layout);
 #endif
     for (int stage = first_stage(&layout->shape); stage <= KT_STAGE_DOWN; stage++) {
         uint64_t rows = layout->words[WORD_ROW_BLOCK + stage];

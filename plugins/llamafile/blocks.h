@@ -31,6 +31,9 @@
 #define BLOCK_START (60 * BLOCKED_ROWS)
 #define BLOCK_GROUP ((BLOCKS_OF_8 ? 68 : 60) * BLOCKED_ROWS)
 
+/* Of rows whose sums are bounded, in blocks of 4, behind q and scales: int16[n][4][2], ACT_START. */
+#define BLOCK_BOUNDED (36 * BLOCKED_ROWS)
+
 /* Bytes of a block with K columns. */
 INLINE uint64_t size_block(uint64_t k)
 {
@@ -64,6 +67,18 @@ INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *t
         UNROLL_FOR (int half = 0; half < 2; half++)
             starts[half] = (float)(START_BASE + 32 * sums[half]);
         memcpy(to + BLOCK_START + 8 * r, starts, sizeof starts);
+    }
+}
+
+/* ... of a row whose sums are bounded. */
+INLINE void copy_bounded_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *to)
+{
+    for (uint64_t g = 0; g < groups; g++, to += BLOCK_GROUP) {
+        const uint8_t *from = act + g / 8 * ACT_SIZE;
+        const unsigned i = (unsigned)(g % 8);
+        memcpy(to + BLOCK_Q + GROUP * r, from + ACT_Q + GROUP * i, GROUP);
+        memcpy(to + BLOCK_SCALE + 4 * r, from + ACT_SCALE + 4 * i, 4);
+        memcpy(to + BLOCK_BOUNDED + 16 * r, from + ACT_START + 16 * i, 16);
     }
 }
 

@@ -111,6 +111,8 @@ INLINE block_scales load_block_scales(struct traits t, struct group view, int pa
 INLINE vf scale_dots(struct traits t, struct dots dots, const block_scales *scales, struct group view,
                      int part)
 {
+    if (is_bounded(t))
+        return vf_from_int(dots.half[0]);
     return finish_dots(t, dots, scales->scale, view, part);
 }
 #endif
@@ -138,8 +140,41 @@ INLINE void add_scaled(struct traits t, int rows, const struct block_group *grou
     }
 }
 
+#ifdef ROWS_BOUNDED
+/* As add_block_group of rows whose sums are bounded. */
+INLINE void add_bounded_group(struct traits t, int rows, const struct block_group *group)
+{
+    const struct planes none[2] = {{{vi_dot_zero(), vi_dot_zero()}, vi_dot_zero()}};
+    struct dots dots[4][2];
+    vi scale[2][2];
+    UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
+        load_scale(t, group->weights, part, scale[part]);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            dots[r][part].half[0] = vi_dot_zero();
+    }
+    UNROLL_FOR (int c = 0; c < 4; c++) {
+        vi w[2][2];
+        take_codes(t, group, none, c, w);
+        UNROLL_FOR (int r = 0; r < rows; r++) {
+            const struct bounded_quads quads = load_bounded(group->acts + BLOCK_Q + GROUP * r + 8 * c,
+                                                            group->acts + BLOCK_BOUNDED + 16 * r + 4 * c);
+            UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
+                dots[r][part].half[0] =
+                    add_bounded(t, dots[r][part].half[0], c == 0, w[part], quads, scale[part][0]);
+        }
+    }
+    add_scaled(t, rows, group, dots);
+}
+#endif
+
 INLINE void add_block_group(struct traits t, int rows, const struct block_group *group)
 {
+#ifdef ROWS_BOUNDED
+    if (is_bounded(t)) {
+        add_bounded_group(t, rows, group);
+        return;
+    }
+#endif
     struct planes planes[2] = {{{vi_dot_zero(), vi_dot_zero()}, vi_dot_zero()}};
     struct dots dots[4][2];
     vdot sum[4][2];

@@ -112,6 +112,16 @@ INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *pla
 /* The table of MXFP4, plus 12. */
 static const int8_t mxfp4_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
+/* The table of IQ4, plus BOUNDED_OFFSET, as bytes without sign. */
+static const uint8_t bounded_codes[16] = {0,   23,  44,  62,  78,  92,  105, 117,
+                                          128, 140, 152, 165, 180, 196, 216, 240};
+
+/* Are the sums of its rows bounded (bounded.h)? */
+INLINE bool is_bounded(struct traits t)
+{
+    return t.offset == BOUNDED_OFFSET;
+}
+
 INLINE bool is_signed(struct traits t)
 {
     return !t.offset &&
@@ -136,6 +146,8 @@ INLINE const int8_t *find_values(struct traits t)
 {
     if (t.dtype == KT_DTYPE_MXFP4)
         return t.offset ? mxfp4_codes : llamafile_mxfp4_values;
+    if (is_bounded(t))
+        return (const int8_t *)bounded_codes;
     return t.dtype == KT_DTYPE_IQ4_NL  ? llamafile_iq4_values
            : t.dtype == KT_DTYPE_NVFP4 ? llamafile_mxfp4_values
                                        : format_table(t.dtype);
@@ -201,6 +213,8 @@ INLINE void load_scale(struct traits t, struct group group, int part, vi scale[2
                                                    : vi_scale_s8(from, part);
     } else if (is_signed(t) && t.block == SUPERBLOCK) {
         scale[0] = vi_wide_scale_s8(from, part);
+    } else if (is_bounded(t) && t.block == SUPERBLOCK) {
+        scale[0] = vi_scale_s8(from, part);
     } else if (t.block == SUPERBLOCK && t.scale_bytes) {
         scale[0] = vi_scale_u8(from, part);
     }

@@ -56,7 +56,9 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     return (struct half_panel){
-        .kernel = find_kernel(dtype, layout->words[WORD_COMPACT] || dtype_is_compact(dtype)),
+        .kernel = has_bounded_sums(layout, stage)
+                      ? find_bounded_kernel(dtype)
+                      : find_kernel(dtype, layout->words[WORD_COMPACT] || dtype_is_compact(dtype)),
         .data = data,
         .at = dtype_is_float(dtype) ? floats_offset(layout, stage) : 0,
         .sums = scratch + sums_offset(layout, projection),

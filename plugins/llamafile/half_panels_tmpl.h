@@ -12,6 +12,8 @@
  *                 some formats (EACH_WIDE); wants ROWS_BLOCKED
  *             ROWS_PAIRED                  defined: rows whose superblocks share a scale are multiplied as
  *                 pairs (paired.h); wants ROWS_BLOCKED
+ *             ROWS_BOUNDED                 defined: rows of some formats have bounded sums (bounded.h), which
+ *                 int16 hold by twos; wants ROWS_BLOCKED
  */
 #ifndef KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
@@ -251,6 +253,13 @@ static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
     return kernel;
 }
 #endif
+#ifdef ROWS_BOUNDED
+/* Those with rows whose sums are bounded (bounded.h). */
+#define EACH_BOUNDED(DO)                                                           \
+    DO(iq4_nl_bounded, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, BOUNDED_OFFSET, false, false) \
+    DO(iq4_xs_bounded, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, BOUNDED_OFFSET, false, false)
+EACH_BOUNDED(BLOCK_PRODUCTS)
+#endif
 EACH_COMPACT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
@@ -298,6 +307,21 @@ static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
         kernel++;
     return kernel;
 }
+
+#ifdef ROWS_BOUNDED
+static const struct half_panel_kernel *find_bounded_kernel(uint32_t dtype)
+{
+    static const struct half_panel_kernel kernels[] = {EACH_BOUNDED(QUANT_KERNEL)};
+    const struct half_panel_kernel *kernel = kernels;
+    while (kernel->dtype != dtype) /* dtype_is_bounded */
+        kernel++;
+    return kernel;
+}
+#endif
 #endif /* BORROWS_AVX2 */
+
+#ifndef ROWS_BOUNDED /* has_bounded_sums: never */
+#define find_bounded_kernel(dtype) NULL
+#endif
 
 #endif

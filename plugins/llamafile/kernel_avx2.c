@@ -4,6 +4,7 @@
 
 #define BLOCK_QUANTS 4
 #define ROWS_BLOCKED
+#define ROWS_BOUNDED
 #define BLOCK_FLOATS 2 /* two rows with sums for even and odd columns take 8 of 16 registers */
 #define DEQUANTIZES 0
 

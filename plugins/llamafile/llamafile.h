@@ -83,6 +83,12 @@ struct llamafile_instance {
     2046 /* sum of |q|, at most, over a group: 16 times this is an int16, and so is 15 times */
 #define SHARED_SUM16 1023 /* over half a group: 32 times this is an int16 */
 
+/* One whose sums are bounded (bounded.h): q and scales as above, and */
+#define ACT_START 320 /* int16[32][2]: for each 8 columns -127 * sum of q of places 0,1 of 4, and 2,3 */
+#define BOUNDED_OFFSET 127
+#define BOUNDED_TWO 136  /* |q0 + q1| of those places, at most */
+#define BOUNDED_FOUR 258 /* sum of |q| of what shares a start, at most */
+
 /* A format of weights. */
 struct llamafile_format {
     uint32_t dtype;
@@ -99,6 +105,8 @@ struct llamafile_format {
 /* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's half panels. */
 enum { WORD_HALF_GATE = WORD_OWN, WORD_HALF_UP, WORD_HALF_DOWN, WORD_COMPACT };
 #define WORD_SHARED WORD_INT8_ROWS /* bit `stage`: superblocks of its rows share a scale (shared.h) */
+#define WORD_BOUNDED WORD_SHARED   /* bit BOUNDED_SHIFT + stage: sums of its rows are bounded (bounded.h) */
+#define BOUNDED_SHIFT 4
 
 /* The row of a dtype, or NULL if this plugin does not take it. `compact`: in the compact form, if it has one.
  */
@@ -243,6 +251,18 @@ static inline bool has_shared_scales(const struct kt_layout *layout, enum kt_sta
 static inline bool has_half_pairs(const struct kt_layout *layout, enum kt_stage stage)
 {
     return layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype != KT_DTYPE_Q4_K;
+}
+
+/* Formats of signed weights that want rows whose sums are bounded (bounded.h). */
+static inline bool dtype_is_bounded(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_IQ4_XS || dtype == KT_DTYPE_IQ4_NL;
+}
+
+/* Are the sums of a stage's rows bounded? */
+static inline bool has_bounded_sums(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return layout->words[WORD_BOUNDED] >> (BOUNDED_SHIFT + stage) & 1;
 }
 
 static inline uint64_t pairs_offset(const struct kt_layout *layout, enum kt_stage stage)

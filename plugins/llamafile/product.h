@@ -21,6 +21,9 @@
 #include "plugins/llamafile/quantize.h"
 #include "plugins/llamafile/scale.h"
 #include "plugins/llamafile/sums.h"
+#ifdef ROWS_BOUNDED
+#include "plugins/llamafile/bounded_dots.h"
+#endif
 
 INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf total[][VEC_PARTS],
                            vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
@@ -72,7 +75,12 @@ INLINE void add_group(struct traits t, int rows, struct group group, const uint8
     if (rows == 1) {
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             load_scale(t, group, part, scale[part]);
-        dot_one(t, group, scale, x[0] + at, dots[0]);
+#ifdef ROWS_BOUNDED
+        if (is_bounded(t))
+            dot_one_bounded(t, group, scale, x[0] + at, dots[0]);
+        else
+#endif
+            dot_one(t, group, scale, x[0] + at, dots[0]);
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
         return;

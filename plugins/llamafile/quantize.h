@@ -16,6 +16,9 @@
 #ifdef ROWS_PAIRED
 #include "plugins/llamafile/shared.h"
 #endif
+#ifdef ROWS_BOUNDED
+#include "plugins/llamafile/bounded.h"
+#endif
 
 #include <string.h>
 
@@ -70,10 +73,20 @@ INLINE void quantize_groups(const float *x, uint8_t *block)
     memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
 }
 
-/* How superblocks share a scale: not, with halves of groups as pairs, or with groups. */
-enum sharing { SHARES_NONE, SHARES_HALVES, SHARES_GROUPS };
+/* How a row is quantised: each group with a scale; superblocks share one, with halves of groups as pairs or
+ * with groups (shared.h); groups whose sums are bounded. */
+enum row_rule { RULE_GROUPS, RULE_HALVES_SHARED, RULE_GROUPS_SHARED, RULE_BOUNDED };
 
-INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum sharing shared, uint8_t *quants,
+INLINE enum row_rule find_row_rule(const struct kt_layout *layout, enum kt_stage stage)
+{
+    if (has_bounded_sums(layout, stage))
+        return RULE_BOUNDED;
+    if (!has_shared_scales(layout, stage))
+        return RULE_GROUPS;
+    return has_half_pairs(layout, stage) ? RULE_HALVES_SHARED : RULE_GROUPS_SHARED;
+}
+
+INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum row_rule rule, uint8_t *quants,
                      uint8_t *floats)
 {
     _Alignas(64) float x[SUPERBLOCK];
@@ -82,10 +95,14 @@ INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum shari
         unsigned n = k - c < SUPERBLOCK ? (unsigned)(k - c) : SUPERBLOCK;
         read_source(from, dtype, c, n, x);
 #ifdef ROWS_PAIRED
-        if (quants && shared)
-            quantize_superblock(x, shared == SHARES_HALVES, quants + c / SUPERBLOCK * ACT_SIZE);
+        if (quants && (rule == RULE_HALVES_SHARED || rule == RULE_GROUPS_SHARED))
+            quantize_superblock(x, rule == RULE_HALVES_SHARED, quants + c / SUPERBLOCK * ACT_SIZE);
 #endif
-        if (quants && shared == SHARES_NONE)
+#ifdef ROWS_BOUNDED
+        if (quants && rule == RULE_BOUNDED)
+            quantize_bounded(x, quants + c / SUPERBLOCK * ACT_SIZE);
+#endif
+        if (quants && rule == RULE_GROUPS)
             quantize_groups(x, quants + c / SUPERBLOCK * ACT_SIZE);
         if (floats) /* up to the 64 bytes at which rows are aligned */
             memcpy(floats + 4 * c, x, round_up(n * sizeof(float), 64));
@@ -98,15 +115,13 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
     const struct kt_layout *layout = job->layout;
     bool quants = has_part(layout, job->stage, false), floats = has_part(layout, job->stage, true);
     uint64_t at = floats_offset(layout, job->stage);
-    const enum sharing shared = !has_shared_scales(layout, job->stage) ? SHARES_NONE
-                                : has_half_pairs(layout, job->stage)   ? SHARES_HALVES
-                                                                       : SHARES_GROUPS;
+    const enum row_rule rule = find_row_rule(layout, job->stage);
     const struct act_source source = find_act_source(job);
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
-        pack_row(source.first + (int64_t)row * source.stride, source.dtype, stage_k(layout, job->stage),
-                 shared, quants ? to : NULL, floats ? to + at : NULL);
+        pack_row(source.first + (int64_t)row * source.stride, source.dtype, stage_k(layout, job->stage), rule,
+                 quants ? to : NULL, floats ? to + at : NULL);
     }
 }
 

@@ -40,6 +40,8 @@ struct crossover {
     uint32_t rows;
 };
 
+#define MODEL_RULES 3
+
 /* What a plugin promises. */
 struct model {
     const char *plugin;
@@ -63,8 +65,8 @@ struct model {
      * is the first of its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum method method, double *out);
-    bool (*own_rule)(
-        const struct kt_layout *layout); /* are its rows packed by a rule of some levels? NULL: no */
+    /* By which rule of some levels are its rows packed, 1 to MODEL_RULES - 1; 0: by that of all. NULL: 0 */
+    unsigned (*own_rule)(const struct kt_layout *layout);
     bool (*compact)(const struct kt_layout *layout); /* may it take at most 1.12 times the source? NULL: no */
     const uint32_t
         *also_dtypes;        /* formats that an option's value for --also can change, then NONE; NULL: all */

@@ -194,8 +194,8 @@ struct answer {
 
 /* What the first level of a case made. */
 struct first_level {
-    struct answer products[2]; /* h and y, by the rule by which rows are packed */
-    struct answer packed[2];   /* weights and the name of their form, of both instances */
+    struct answer products[MODEL_RULES]; /* h and y, by the rule by which rows are packed */
+    struct answer packed[2];             /* weights and the name of their form, of both instances */
 };
 
 /* Weights of one form are the same bytes, whichever level packs them: stores are read by all. */
@@ -219,7 +219,7 @@ static void compare_packed(struct check *check, struct answer *first)
     free(data);
 }
 
-static void compare_products(struct check *check, struct answer first[2])
+static void compare_products(struct check *check, struct answer first[MODEL_RULES])
 {
     if (!model_is_int8(check) && (model_lists(check->model->own_order, check->level) || check->model->scaled))
         return;
@@ -230,7 +230,8 @@ static void compare_products(struct check *check, struct answer first[2])
     if (check->h.size)
         memcpy(data, check->h.data, check->h.size);
     memcpy(data + check->h.size, check->y.data, check->y.size);
-    first += check->model->own_rule && check->model->own_rule(&check->layout);
+    if (check->model->own_rule)
+        first += check->model->own_rule(&check->layout);
     if (!first->data) {
         first->data = data;
         first->size = size;
@@ -398,10 +399,10 @@ static void run_levels(struct run *run, void *const *instance, const struct want
             printf("FAIL %s: layout refused\n", case_text);
             run->failed++;
         }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MODEL_RULES; i++)
         free(first.products[i].data);
+    for (int i = 0; i < 2; i++)
         free(first.packed[i].data);
-    }
 }
 
 /* Of each format cases of experts and, one for each four, of linears. Returns how many levels could run. */

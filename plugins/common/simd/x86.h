@@ -41,6 +41,25 @@ INLINE float vec_abs_sum16(const float *x, float factor)
     return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
 }
 
+/* The largest of |x0 + x1| * two and (|x0| + |x1| + |x4| + |x5|) * four, where x0 stands at an even place of
+ * each 4 and x4 four further on, in the same 8. */
+INLINE float vec_abs_fours32(const float *x, float two, float four)
+{
+    const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    __m256 most = _mm256_setzero_ps();
+    UNROLL_FOR (int i = 0; i < 4; i++) {
+        __m256 v = _mm256_loadu_ps(x + 8 * i), pairs = _mm256_mul_ps(v, _mm256_set1_ps(two));
+        __m256 sums = _mm256_mul_ps(_mm256_and_ps(v, mask), _mm256_set1_ps(four));
+        pairs = _mm256_and_ps(_mm256_add_ps(pairs, _mm256_permute_ps(pairs, 0xb1)), mask);
+        sums = _mm256_add_ps(sums, _mm256_permute_ps(sums, 0xb1));
+        sums = _mm256_add_ps(sums, _mm256_permute2f128_ps(sums, sums, 1));
+        most = _mm256_max_ps(most, _mm256_max_ps(pairs, sums));
+    }
+    __m128 max = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps(most, 1));
+    max = _mm_max_ps(max, _mm_movehl_ps(max, max));
+    return _mm_cvtss_f32(_mm_max_ss(max, _mm_movehdup_ps(max)));
+}
+
 /* As vec_absmax32 of n bfloat16, a multiple of 64. Without their sign they are ordered like integers. */
 INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 {
@@ -116,6 +135,16 @@ INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
     int32_t high = _mm_cvtsi128_si32(_mm256_extracti128_si256(sums, 1));
     memcpy(pair, &low, 4);
     memcpy(pair + 2, &high, 4);
+}
+
+/* For each 8 of 32: factor times the sums of those at places 0, 1, 4, 5 and 2, 3, 6, 7. */
+INLINE void vec_four_sums32(const int8_t *q, int16_t factor, int16_t sums[8])
+{
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const void *)q));
+    __m256i fours = _mm256_add_epi16(pairs, _mm256_srli_epi64(pairs, 32));
+    fours = _mm256_mullo_epi16(fours, _mm256_set1_epi16(factor));
+    fours = _mm256_permutevar8x32_epi32(fours, _mm256_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0));
+    _mm_storeu_si128((__m128i *)(void *)sums, _mm256_castsi256_si128(fours));
 }
 
 #endif

@@ -98,6 +98,54 @@ static bool read_superblock(const uint8_t *block, bool halves, const float *x, d
     return true;
 }
 
+/* The least scale that a group whose sums are bounded may have: see bounded.h. */
+static double find_bounded_least(const float *x)
+{
+    double least = 0;
+    for (int i = 0; i < GROUP; i++)
+        least = fmax(least, fabs((double)x[i]) / 127);
+    for (int i = 0; i < GROUP; i += 2)
+        least = fmax(least, fabs((double)x[i] + (double)x[i + 1]) / (BOUNDED_TWO - 1));
+    for (int i = 0; i < GROUP; i += i % 4 == 2 ? 6 : 2) {
+        double sum =
+            fabs((double)x[i]) + fabs((double)x[i + 1]) + fabs((double)x[i + 4]) + fabs((double)x[i + 5]);
+        least = fmax(least, sum / (BOUNDED_FOUR - 2));
+    }
+    return least;
+}
+
+/* Do the sums of |q| let int16 hold what they are multiplied with, and are the starts right? */
+static bool check_bounds(const uint8_t *block, unsigned g)
+{
+    const int8_t *q = (const int8_t *)block + ACT_Q + GROUP * g;
+    int16_t starts[8];
+    memcpy(starts, block + ACT_START + 16 * g, sizeof starts);
+    for (int lane = 0; lane < 8; lane++) {
+        const int8_t *four = q + 8 * (lane / 2) + 2 * (lane % 2);
+        if (abs(four[0] + four[1]) > BOUNDED_TWO || abs(four[4] + four[5]) > BOUNDED_TWO ||
+            abs(four[0]) + abs(four[1]) + abs(four[4]) + abs(four[5]) > BOUNDED_FOUR ||
+            starts[lane] != -BOUNDED_OFFSET * (four[0] + four[1] + four[4] + four[5]))
+            return false;
+    }
+    return true;
+}
+
+/* A group whose sums are bounded: q within half a scale, sums within their bounds, and a scale no larger than
+ * the numbers want, but for the rounding of a few float32 operations. */
+static bool read_bounded_group(const uint8_t *block, unsigned g, const float *x, double *out)
+{
+    const int8_t *q = (const int8_t *)block + ACT_Q + GROUP * g;
+    const double scale = (double)load_float(block + ACT_SCALE + 4 * g), least = find_bounded_least(x);
+    if (fabs(scale - least) > least * 0x1p-20 + (scale == 0 ? 0x1p-116 : 0) || !check_bounds(block, g))
+        return false;
+    for (int i = 0; i < GROUP; i++) {
+        out[i] = scale * q[i];
+        if (q[i] == -128 || fabs(out[i] - (double)x[i]) > scale * 0.50003 + (scale == 0 ? 0x1p-117 : 0))
+            return false;
+    }
+    return true;
+}
+
 static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
                            const uint8_t *packed, const float *x, enum method method, double *out)
 {
@@ -120,6 +168,13 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
                 return false;
         return true;
     }
+    if (has_bounded_sums(layout, stage)) {
+        for (uint64_t i = 0; i < k; i += GROUP)
+            if (!read_bounded_group(packed + i / SUPERBLOCK * ACT_SIZE, (unsigned)(i % SUPERBLOCK / GROUP),
+                                    x + i, out + i))
+                return false;
+        return true;
+    }
     for (uint64_t i = 0; i < k; i += GROUP)
         if (!read_group(packed + i / SUPERBLOCK * ACT_SIZE, (unsigned)(i % SUPERBLOCK / GROUP), x + i,
                         k - i < GROUP ? k - i : GROUP, out + i))
@@ -127,9 +182,12 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
     return true;
 }
 
-static bool has_own_rule(const struct kt_layout *layout)
+/* Levels share scales or bound sums, none does both. */
+static unsigned find_own_rule(const struct kt_layout *layout)
 {
-    return layout->words[WORD_SHARED];
+    if (layout->words[WORD_BOUNDED] >> BOUNDED_SHIFT)
+        return 2;
+    return layout->words[WORD_SHARED] ? 1 : 0;
 }
 
 static bool is_compact(const struct kt_layout *layout)
@@ -161,7 +219,7 @@ const struct model llamafile_model = {
     .expanded = "amx",
     .expanded_base = find_expanded_base,
     .read_row = read_llamafile,
-    .own_rule = has_own_rule,
+    .own_rule = find_own_rule,
     .compact = is_compact,
     .also_dtypes = compact_dtypes,
 };
