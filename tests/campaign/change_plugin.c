@@ -2,8 +2,9 @@
 /*
  * change_plugin.c - changes what is read of a plugin before any of its code runs: the headers that the core
  * and the dynamic linker read, and its tables, in which numbers become others and pointers NULL or those to
- * another object of the same file. No pointer is made up: what lies there differs with each start of a process.
- * No function becomes another one: called with arguments of other types it writes anywhere, as code may.
+ * another object of the same file. No pointer is made up: what lies there differs with each start of a
+ * process. No function becomes another one: called with arguments of other types it writes anywhere, as code
+ * may.
  */
 #include "tests/campaign/change.h"
 
