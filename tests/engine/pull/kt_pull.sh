@@ -332,4 +332,43 @@ exits 143
 rules
 pull Own/small --to "$to"
 is_whole
+
+# What is not there, or cannot be written.
+pull Own/small --to "$to" --name other
+exits 1
+warns 'is registered as to; kt model edit changes that'
+echo nonsense >"$to/.kt-pull.sha256"
+kt model verify "$to"
+exits 1
+warns 'kt-pull.sha256:1: no line of sha256sum'
+pull Own/small --to "$to/config.json/below"
+exits 1
+warns 'Not a directory'
+mkdir -p "$dir/taken/$large.part" "$hub/Own/plain" "$hub/Own/none"
+pull Own/small --to "$dir/taken"
+exits 1
+warns "$large.part: Is a directory"
+pull Own/small --file 'nothing*'
+exits 1
+warns 'Own/small has no file that nothing\* matches'
+echo text >"$hub/Own/plain/README.md"
+pull Own/plain
+exits 1
+warns 'Own/plain has neither safetensors nor GGUF files'
+pull Own/none
+exits 1
+warns 'Own/none has no files'
+rules "list next http://hub.example/x"
+pull Own/small
+exits 1
+warns 'leads elsewhere, or does not end: http://hub.example/x'
+rules "list text {}"
+pull Own/small --hub modelscope
+exits 1
+warns 'Own/small has no list of files: no reason is given'
+command_line="kt-serve model list"
+"$(dirname "$kt_program")/kt-serve" model list >"$out" 2>"$err"
+code=$?
+exits 2
+warns 'kt itself does this'
 finish

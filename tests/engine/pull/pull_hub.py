@@ -116,6 +116,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         if rules[:1] == ["text"]:
             return self.answer(200, rules[1].encode())
+        if rules[:1] == ["next"]:
+            return self.answer(200, b"[]", [("Link", f'<{rules[1]}>; rel="next"')])
         if rules[:1] == ["silent"]:
             self.wait_for_the_end()
             return None
@@ -137,6 +139,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         files = self.files(owner, name)
         if files is None:
             return self.answer(404, b'{"Code":404,"Message":"no such model"}')
+        rules = self.rules(name, "list")
+        if rules[:1] == ["text"]:
+            return self.answer(200, rules[1].encode())
         entries = []
         for path in files:
             data = (root / owner / name / path).read_bytes()

@@ -47,6 +47,22 @@ kt run "$model" --dry-run --api-key-file "$dir/key" --format json
 exits 0
 says '"kv_tokens": *4096'
 says '"keys": *"1"'
+kt run "$model" --dry-run --api-key-file "$dir/none"
+exits 1
+warns 'none: No such file'
+echo '# no key' >"$dir/key"
+kt run "$model" --dry-run --api-key-file "$dir/key"
+exits 1
+warns 'it has no key; one is expected on each line'
+kt run "$model" --dry-run --served-model-name ,
+exits 2
+warns "served-model-name ',' has no name"
+kt run "$model" --dry-run --max-total-tokens 1
+exits 1
+warns 'max-total-tokens 1 is less than a context'
+kt run "$model" --context 64 --host "$(printf '%0300d' 0 | tr 0 x)"
+exits 1
+warns 'host xxx.*: '
 kt run "$model" --host 0.0.0.0 --dry-run
 exits 0
 warns 'lets other machines in'

@@ -72,6 +72,16 @@ for family in deepseek-v3 glm4moe kimi-k2 minimax-m2 mixtral qwen35moe qwen3next
         "--served-model-name $family" "--host 127.0.0.1" "--port 30000" "--tensor-parallel-size 1"
     says_not '0\.0\.0\.0\|trust'
 done
+refuses_family()
+{
+    [ -x "$families" ] || return 0
+    "$families" "$KT_TEST_SOURCE/tests/data/families" "$1" "$dir/$1" || fail "write_family"
+    run "$dir/$1" --gpu-memory 24G --dry-run
+    exits 1
+    warns "$2"
+}
+refuses_family qwen3 'the checkpoint has no experts that a CPU could compute'
+refuses_family gpt-oss 'the experts have biases'
 while read -r folder method; do
     model=$data/$folder-l0
     run "$model" --gpu-memory 24G --dry-run
@@ -253,8 +263,11 @@ words "--port 9" "--kt-num-gpu-experts 2" "--max-running-requests 5" "--kt-gpu-p
 says_not 'port 30000\|experts 3\|static 0.8'
 run "$model" --dry-run -- --pp-size 1 --tp-size 2
 exits 2
+run "$model" --dry-run -- --pp-size 0
+exits 2
+warns '0 GPUs, machines, stages or copies are too few'
 for wrong in "--kv q8_0" "--cors all" "--system x" "--temperature 1" "--api-key-file x" "--drain 1" "--max-body 9999" \
-    "--port 0" "--served-model-name a,b" "--nnodes 2" "--mem-fraction-static 1.5"; do
+    "--port 0" "--served-model-name a,b" "--nnodes 2" "--mem-fraction-static 1.5" "--kv-size much"; do
     # shellcheck disable=SC2086
     run "$model" --dry-run $wrong
     exits 2
@@ -284,6 +297,24 @@ i64 1 0 1 0 0 0 0 1 | cmp -s -n 64 - "$dir/placed" || fail "the counts must be t
 sed -i 's/\[1, 8\]/[2, 4]/' "$dir/masks.safetensors"
 run "$model" --dry-run --init-expert-location "$dir/masks.safetensors"
 exits 1
+# refuses_masks TEXT LAYER FROM TO: masks of that layer with another header.
+refuses_masks()
+{
+    { u8 1 0 1 0 0 0 0 1 && i64 "$2"; } | write_tensors "$dir/masks.safetensors" "$(echo "$mask" | sed "s/$3/$4/")"
+    run "$model" --dry-run --init-expert-location "$dir/masks.safetensors"
+    exits 1
+    warns "$1"
+}
+refuses_masks 'neither counts of kt stats nor masks of kt place are in it' 0 '"masks"' '"others"'
+refuses_masks '"masks" is no table of I64 or U8' 0 '"U8", "shape": .1, 8.' '"I8", "shape": [1, 8]'
+refuses_masks 'masks.safetensors has layer 9, and the model has ' 9 x x
+u8 1 0 1 0 0 0 0 1 | write_tensors "$dir/masks.safetensors" '{"masks": {"dtype": "U8", "shape": [2, 4], "data_offsets": [0, 8]}}'
+run "$model" --dry-run --init-expert-location "$dir/masks.safetensors"
+exits 1
+warns 'is of 4 experts a layer, and the model has 8'
+run "$model" --dry-run --chat-template "$dir/none"
+exits 1
+warns 'chat-template .*none: No such file'
 run "$model" --dry-run --init-expert-location recorded.pt
 words "--init-expert-location recorded.pt" "--kt-expert-placement-strategy frequency" "--kt-num-gpu-experts [0-9]*"
 
@@ -319,6 +350,14 @@ says_not 'numa-nodes'
 words "--kt-threadpool-count 1"
 run "$model" --dry-run --numa-nodes 0
 exits 1
+echo "failed No module named x" >"$dir/unknown"
+run "$model" --dry-run
+exits 1
+warns 'cannot be imported: No module named x'
+echo "wrong it is too much" >"$dir/unknown"
+run "$model" --dry-run
+exits 1
+warns 'refuses: it is too much'
 echo "unknown --made-up" >"$dir/unknown"
 run "$model" -- --made-up
 exits 1

@@ -383,6 +383,7 @@ def test_refused_messages():
                         ({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "x"}]}]}, "input"),
                         ({"messages": [{"role": "assistant", "content": [
                             {"type": "tool_use", "id": "x", "name": "f", "input": {}}]}]}, "tool_result is missing"),
+                        ({"messages": [{"role": "user", "content": [{"type": "text", "text": 3}]}]}, "needs a string"),
                         ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "tool_use_id"),
                         ({"messages": [{"role": "user", "content": [
                             {"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]}]}]}, "image"),
@@ -416,6 +417,7 @@ def test_refused_responses():
                         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0]"),
                         ({"input": [{"type": "function_call", "name": "x"}]}, "input[0]"),
                         ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0]"),
+                        ({"tools": [{"type": "function", "name": "f", "parameters": 3}]}, "tools"),
                         ({"tools": [{"type": "web_search"}]}, "tools"), ({"tools": [{"type": "function"}]}, "tools"),
                         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
                         ({"max_output_tokens": 0}, "max_output_tokens"), ({"text": {"format": 3}}, "text.format")):

@@ -279,6 +279,16 @@ def test_refused():
     server.error(CHAT, {"messages": [{"role": "assistant", "tool_calls": [{}]}]}, 400,
                  param="messages[0].tool_calls")
     server.error(CHAT, {"messages": ok, "tools": [{}]}, 400, param="tools")
+    server.error(CHAT, {"messages": [{"role": "assistant", "tool_calls": 3}]}, 400, param="messages[0].tool_calls")
+    for function, holds in (({"name": ""}, "must be a name"), ({"name": "f", "parameters": 3}, "must be an object")):
+        server.error(CHAT, {"messages": ok, "tools": [{"type": "function", "function": function}]}, 400, param="tools",
+                     holds=holds)
+    begun = {"messages": ok + [{"role": "assistant", "content": "x"}], "continue_final_message": True}
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    server.error(CHAT, dict(begun, tools=tools, tool_choice="required"), 400, param="tool_choice", holds="begun")
+    server.error(CHAT, dict(begun, response_format={"type": "json_object"}), 400, param="response_format", holds="begun")
+    server.error(COMPLETIONS, {"prompt": "x", "suffix": "y"}, 400, param="suffix")
+    server.error(COMPLETIONS, {"prompt": "x", "best_of": 3}, 400, param="best_of")
     server.error(CHAT, {"messages": ok, "tool_choice": "required"}, 400, param="tool_choice")
     for wrong in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": 1}}):
         server.error(CHAT, {"messages": ok, "response_format": wrong}, 400, param="response_format")

@@ -140,6 +140,8 @@ def test_keys():
 
 def test_bodies():
     with Process("--max-body", "1024", "--timeout", "1", "--context", "64") as server:
+        server.error("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}, 400,
+                     code="no_chat_template")
         status, reply = server.post("/tokenize", {"prompt": "x" * 2000})
         equal((status, reply["error"]["code"]), (413, "body_too_large"), "a long body")
         chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
