@@ -3,7 +3,7 @@
 # kt bench --attention on small shapes: a row for each combination, which agrees with itself. No time is judged.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 with_plugin attention || skip "the plugin attention was not built"
-set -- --threads 2 --cycle 2 --repeats 5 --runs 1 --min-time 0.01
+set -- --threads 2 --cycle 2 --repeats 5 --runs 1 --min-time 0.002
 
 # Attention has a row for each context and form, the gated delta rule one of both.
 kt bench --attention 4/2x32,2/1x32:16,delta:6/2x32x16 --context 20,64 --cache bf16,q8_0 --sequences 1,3 \

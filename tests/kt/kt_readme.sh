@@ -21,7 +21,7 @@ while read -r program words; do
     words=$(echo "$words" | sed "s,MODEL,$data/tiny-moe-q4_k_m.gguf,; s,TRACE,$trace,; s,STORE,$dir/store,
         s,FILE.so,$module,; s,FILE.ini,$KT_TEST_SOURCE/plugins/bf16/bf16.ini,")
     case $words in # as short as can be
-    bench*) words="$words --runs 1 --repeats 5 --cycle 8" ;;
+    bench*) words="$words --runs 1 --repeats 5 --cycle 8 --min-time 0.002" ;;
     tune*) words="$words --tokens 1 --cycle 8 --min-time 0.002" ;;
     plugin\ check*) words="$words --cases 1 --quick" ;;
     generate*) [ -n "$engine_verbs" ] || continue

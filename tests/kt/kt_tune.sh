@@ -11,7 +11,7 @@ module = $dir/kt_slow.so
 [plugin.fake]
 module = $dir/kt_fake.so
 INI
-small="--config $dir/kt.ini --shape 8,8,2,1 --threads 1 --cycle 2 --min-time 0.01 --backend slow --source-type f32"
+small="--config $dir/kt.ini --shape 8,8,2,1 --threads 1 --cycle 2 --min-time 0.003 --backend slow --source-type f32"
 tuned=$dir/tuned.ini
 
 # finds TEXT ARGUMENT...: beside other programs a search may miss what is best, and a comparison may be noisy, but
@@ -106,13 +106,13 @@ warns 'nothing was tuned'
 
 # A linear.
 # shellcheck disable=SC2086
-finds 'work 1 (16)' --config "$dir/kt.ini" --linear 8x12 --threads 1 --cycle 2 --tokens 1 --min-time 0.01 --backend slow --source-type f32
+finds 'work 1 (16)' --config "$dir/kt.ini" --linear 8x12 --threads 1 --cycle 2 --tokens 1 --min-time 0.003 --backend slow --source-type f32
 grep -q '^swift.f32.linear-8x12.work = 1$' "$tuned" || fail "a linear has values of its own"
 rm "$tuned"
 
 # The layers of a model.
 finds 'work 1 (16)' "$data/tiny-moe-q4_k_m.gguf" --layers 0 --config "$dir/kt.ini" --threads 1 --cycle 2 --tokens 1 \
-    --min-time 0.01 --backend slow
+    --min-time 0.003 --backend slow
 grep -q '^swift\.q4_k[^ ]*\.experts-[0-9x]*\.work = 1$' "$tuned" || fail "values are for the model's format and shape"
 rm "$tuned"
 

@@ -13,9 +13,13 @@ cat >"$dir/kt.ini" <<INI
 module = $dir/kt_wrong_attention.so
 INI
 tuned=$dir/tuned.ini
-set -- --config "$dir/kt.ini" --attention 4/2x32,2/1x32:16 --context 20 --threads 1 --cycle 2 --tokens 1,3 --min-time 0.01
+set -- --config "$dir/kt.ini" --attention 4/2x32,2/1x32:16 --context 20 --threads 1 --cycle 2 --tokens 1,3 --min-time 0.003
 
-kt tune "$@" --cache bf16,q8_0 --format csv
+# Beside other programs a search may miss what is best, but hardly four times (kt_tune.sh).
+for _ in 1 2 3 4; do
+    kt tune "$@" --cache bf16,q8_0 --format csv
+    [ "$(grep -c '\.work = 1$' "$tuned")" -lt 4 ] || break
+done
 exits 0
 says 'wrong_attention,scalar,bf16,attention,4/2x32,.*,tuned,'
 says 'wrong_attention,scalar,q8_0,attention,2/1x32:16,.*,tuned,'
@@ -25,7 +29,10 @@ for key in bf16.attention-2x32x32 q8_0.attention-2x32x32 bf16.attention-2x32x16 
 done
 kt config check --config "$dir/kt.ini"
 exits 0
-kt tune "$@"
+for _ in 1 2 3 4; do
+    kt tune "$@"
+    ! grep -q '4/2x32 .*work 1 (8)' "$out" || break
+done
 exits 0
 says '4/2x32 .*work 1 (8)'
 
