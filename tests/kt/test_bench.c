@@ -127,7 +127,8 @@ START_TEST(sources_have_their_deviation)
         for (uint64_t r = 0; r < HIDDEN; r++) {
             ck_assert_int_eq(kt_view_row(&source.experts[2].down, r, row, &error), KT_OK);
             for (unsigned i = 0; i < INTERMEDIATE; i++) {
-                ck_assert_msg(isfinite(row[i]), "%s", name);
+                if (!isfinite(row[i])) /* an assertion for each number is a write to a file */
+                    ck_abort_msg("%s", name);
                 sum += (double)row[i];
                 squares += (double)row[i] * (double)row[i];
             }
