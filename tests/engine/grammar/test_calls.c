@@ -363,6 +363,7 @@ START_TEST(test_refusals)
     static const char wrong[] =
         "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"not\": {}}}}}}]";
     params.name = "shout";
+    ck_assert_int_eq(kt_grammar_calls(&params, NULL, &error), KT_E_INVALID);
     ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(error.message, "'shout'"));
     params.name = NULL;

@@ -3,6 +3,7 @@
 #include <kt/text.h>
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,9 @@ static const struct {
     {"{{ [1]|select('zz')|list }}", "No test named 'zz'."},
     {"{{ 1|zz }}", "No filter named 'zz'."},
     {"{{ 1 is zz }}", "No test named 'zz'."},
+    {"{% if true %}{{ 1|zz }}{% endif %}", "No filter named 'zz'."},
+    {"{{ 'a'.upper }}", "cannot be shown"},
+    {"{{ range }}", "cannot be shown"},
     /* lists and objects */
     {"{{ [].pop() }}", "pop from empty list"},
     {"{{ [1].pop(3) }}", "pop index out of range"},
@@ -131,6 +135,10 @@ START_TEST(what_no_caller_may_ask)
     struct kt_template *chat = NULL;
     struct kt_render_params params = KT_RENDER_PARAMS_INIT;
     struct kt_error error;
+    params.has_time = 1;
+    params.time = INT64_MAX / 2;
+    ck_assert_int_eq(render("{{ strftime_now('%Y') }}", &params, &error), KT_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "a time that no calendar has"));
     params.max_depth = 201;
     ck_assert_int_eq(render("", &params, &error), KT_E_RANGE);
     ck_assert_ptr_nonnull(strstr(error.message, "max_depth is 201"));
@@ -140,6 +148,20 @@ START_TEST(what_no_caller_may_ask)
     ck_assert_int_eq(kt_template_builtin(NULL, &chat, &error), KT_E_INVALID);
     ck_assert_int_eq(kt_template_open(NULL, NULL, &chat, &error), KT_E_INVALID);
     ck_assert_int_eq(kt_template_info(NULL, &info, &error), KT_E_INVALID);
+}
+END_TEST
+
+START_TEST(templates_that_a_model_lacks)
+{
+    char path[4096];
+    struct kt_tokenizer *tokenizer = NULL;
+    struct kt_template *chat = NULL;
+    struct kt_error error;
+    (void)snprintf(path, sizeof path, "%s/tokenizers/qwen2.json", getenv("KT_TEST_DATA"));
+    ck_assert_int_eq(kt_tokenizer_open(path, &tokenizer, &error), KT_OK);
+    ck_assert_int_eq(kt_template_open(tokenizer, "tool_use", &chat, &error), KT_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.message, "the model has no chat template 'tool_use'; it has: none"));
+    kt_tokenizer_destroy(tokenizer);
 }
 END_TEST
 
@@ -162,6 +184,7 @@ int main(void)
     TCase *tests = tcase_create("refusals");
     tcase_add_loop_test(tests, is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(tests, what_no_caller_may_ask);
+    tcase_add_test(tests, templates_that_a_model_lacks);
     tcase_add_test(tests, too_large_a_source);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

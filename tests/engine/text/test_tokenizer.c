@@ -384,10 +384,14 @@ START_TEST(refuses_wrong_calls)
     ck_assert(kt_detokenizer_create(tokenizer, 0, &detokenizer, NULL) == KT_OK);
     ck_assert(kt_detokenizer_add(detokenizer, wrong, 2, &piece, &length, &error) == KT_E_RANGE);
     ck_assert(kt_detokenizer_add(detokenizer, wrong, 1, &piece, &length, &error) == KT_OK);
+    ck_assert(kt_detokenizer_add(detokenizer, NULL, 1, &piece, &length, &error) == KT_E_INVALID);
+    ck_assert(kt_detokenizer_end(detokenizer, NULL, &length, &error) == KT_E_INVALID);
     kt_detokenizer_destroy(detokenizer);
     kt_detokenizer_destroy(NULL);
     kt_tokenizer_destroy(tokenizer);
     kt_tokenizer_destroy(NULL);
+    ck_assert(kt_detokenizer_create(NULL, 0, &detokenizer, &error) == KT_E_INVALID);
+    ck_assert(kt_tokenizer_decode(NULL, wrong, 1, 0, &text, &length, &error) == KT_E_INVALID);
 }
 END_TEST
 

@@ -47,6 +47,12 @@ static void expect_ids(struct kt_tokenizer *tokenizer, const char *text, uint32_
 
 /* ---- tokenizer.json ---- */
 
+#define SPLIT(regex) \
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, \"behavior\": \"Isolated\"}"
+#define PREPEND "{\"type\": \"Prepend\", \"prepend\": \"x\"}"
+#define TIMES_4(text) text text text text
+#define TIMES_16(text) TIMES_4(TIMES_4(text))
+
 START_TEST(names_what_is_wrong_with_a_file)
 {
     static const struct {
@@ -66,6 +72,21 @@ START_TEST(names_what_is_wrong_with_a_file)
          "", KT_E_UNSUPPORTED, "'&&'"},
         {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"Odd\"},",
          "", KT_E_FORMAT, "'Odd'"},
+        {"\"pre_tokenizer\": " SPLIT("a\\\\") ",", "", KT_E_FORMAT, "ends with a backslash"},
+        {"\"pre_tokenizer\": " SPLIT("[\\\\W]") ",", "", KT_E_UNSUPPORTED, "\\W in a class"},
+        {"\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" SPLIT(
+             "a") ", {\"type\": \"ByteLevel\", \"add_prefix_space\": true}]},",
+         "", KT_E_UNSUPPORTED, "ByteLevel with add_prefix_space behind other steps"},
+        {"\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" TIMES_16(SPLIT("a") ",")
+             SPLIT("a") "]},",
+         "", KT_E_UNSUPPORTED, "more than 16 steps that cut text into words"},
+        {"\"pre_tokenizer\": {\"type\": \"Metaspace\"},", "", KT_E_UNSUPPORTED,
+         "Metaspace behind other steps or without replacement"},
+        {"\"normalizer\": {\"type\": \"Prepend\"},", "", KT_E_FORMAT, "a Prepend without text"},
+        {"\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}},", "", KT_E_FORMAT,
+         "a Replace without content"},
+        {"\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" TIMES_16(PREPEND ",") PREPEND "]},",
+         "", KT_E_UNSUPPORTED, "more than 16 steps of normalisation"},
         {"", "\"dropout\": 0.5,", KT_E_UNSUPPORTED, "dropout"},
         {"", "\"continuing_subword_prefix\": \"##\",", KT_E_UNSUPPORTED, "continuing_subword_prefix"},
         {"", "\"end_of_word_suffix\": \"</w>\",", KT_E_UNSUPPORTED, "end_of_word_suffix"},
@@ -74,7 +95,7 @@ START_TEST(names_what_is_wrong_with_a_file)
     expect_failure("t", cases[_i].status, cases[_i].words);
 }
 END_TEST
-#define N_WRONG 10
+#define N_WRONG 18
 
 START_TEST(names_what_is_wrong_with_a_vocabulary)
 {
@@ -100,6 +121,9 @@ START_TEST(names_what_is_wrong_with_a_vocabulary)
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [[1, 2]]}}", KT_E_FORMAT, "merges[0]"},
         {"{\"added_tokens\": [{\"id\": 3}], \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}", KT_E_FORMAT,
          "added token 3"},
+        {"{\"added_tokens\": [{\"id\": 1, \"content\": \"" TIMES_16(
+             TIMES_16("xxxxxxxxxxxxxxxxx")) "\"}], \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}",
+         KT_E_UNSUPPORTED, "an added token, 1, of 4352 bytes; 1 to 4096 are possible"},
         {"{\"added_tokens\": [{\"content\": \"x\"}], \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}",
          KT_E_FORMAT, "added_tokens[0]"},
     };
@@ -108,7 +132,24 @@ START_TEST(names_what_is_wrong_with_a_vocabulary)
     expect_failure("t/tokenizer.json", cases[_i].status, cases[_i].words);
 }
 END_TEST
-#define N_VOCABULARIES 16
+#define N_VOCABULARIES 17
+
+START_TEST(names_what_no_tokenizer_is_in)
+{
+    struct kt_tokenizer *tokenizer;
+    struct kt_error error;
+    char name[400];
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    ck_assert(kt_tokenizer_open("/dev/null", &tokenizer, &error) == KT_E_IO);
+    ck_assert_ptr_nonnull(strstr(error.message, "/dev/null: neither a regular file nor a folder"));
+    ck_assert(kt_tokenizer_open(name, &tokenizer, &error) == KT_E_IO);
+    ck_assert(kt_tokenizer_create(NULL, &tokenizer, &error) == KT_E_INVALID);
+    sandbox_write("t/tokenizer.json", TINY, "", "");
+    sandbox_write("t/tokenizer_config.json", "{\"added_tokens_decoder\": {\"x\": {}}}");
+    expect_failure("t", KT_E_FORMAT, "added_tokens_decoder: 'x' is no id");
+}
+END_TEST
 
 /* A vocabulary with what JSON escapes; %s are the merges with their key. */
 #define QUOTES                                                                                      \
@@ -498,6 +539,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_file, 0, N_WRONG);
+    tcase_add_test(tests, names_what_no_tokenizer_is_in);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_vocabulary, 0, N_VOCABULARIES);
     tcase_add_test(tests, reads_merges_however_they_are_written);
     tcase_add_loop_test(tests, names_what_is_wrong_with_merges, 0, N_MERGES);
