@@ -15,8 +15,6 @@ enum kt_status kt_grammar_open(const struct kt_grammar_params *params, const cha
                               params->reasoning > KT_REASONING_IN
                                   ? "reasoning is no enum kt_grammar_reasoning"
                                   : "struct_size is too small; start with KT_GRAMMAR_PARAMS_INIT");
-    if (!grammar)
-        return kt_engine_fail(error, KT_E_INVALID, "%s: grammar is NULL", caller);
     struct kt_grammar *made = calloc(1, sizeof(*made));
     if (!made)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a grammar");
