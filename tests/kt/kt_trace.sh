@@ -157,7 +157,8 @@ layer="$layer,"'"layers.0.hidden_states":{"dtype":"F32","shape":[1,8],"data_offs
 layer="$layer,"'"layers.1.topk_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[56,72]}'
 other "{$layer,"'"layers.1.topk_weights":{"dtype":"F32","shape":[1,2],"data_offsets":[72,80]}}' 80
 refused 1 'hidden states of layer 1 have another size than those of layer 0, or are missing'
-other '{"layers.0.topk_ids":{"dtype":"I64","shape":[65537,1],"data_offsets":[0,524296]},"layers.0.topk_weights":{"dtype":"F32","shape":[65537,1],"data_offsets":[524296,786444]}}' 786444
+layer='"layers.0.topk_ids":{"dtype":"I64","shape":[65537,1],"data_offsets":[0,524296]}'
+other "{$layer,"'"layers.0.topk_weights":{"dtype":"F32","shape":[65537,1],"data_offsets":[524296,786444]}}' 786444
 refused 2 'holds a batch of 65537 tokens; a call has 1 to 65536'
 # poke OFFSET BYTES: other bytes in the data.
 poke()

@@ -308,7 +308,8 @@ refuses_masks()
 refuses_masks 'neither counts of kt stats nor masks of kt place are in it' 0 '"masks"' '"others"'
 refuses_masks '"masks" is no table of I64 or U8' 0 '"U8", "shape": .1, 8.' '"I8", "shape": [1, 8]'
 refuses_masks 'masks.safetensors has layer 9, and the model has ' 9 x x
-u8 1 0 1 0 0 0 0 1 | write_tensors "$dir/masks.safetensors" '{"masks": {"dtype": "U8", "shape": [2, 4], "data_offsets": [0, 8]}}'
+u8 1 0 1 0 0 0 0 1 | write_tensors "$dir/masks.safetensors" \
+    '{"masks": {"dtype": "U8", "shape": [2, 4], "data_offsets": [0, 8]}}'
 run "$model" --dry-run --init-expert-location "$dir/masks.safetensors"
 exits 1
 warns 'is of 4 experts a layer, and the model has 8'
