@@ -23,8 +23,8 @@ enum { KT_PLUGIN_NAME_LIMIT = 31 };
 /* Lower-case letters, digits and _, not starting with a digit, at most `limit` characters. */
 bool kt_option_is_word(const char *text, size_t limit);
 
-/* Has it an end within 4096 bytes? Each text of a plugin is read by this, so that its trial meets a pointer to
- * nowhere. */
+/* Has it an end within 4096 bytes? Each text of a plugin is read by this, so that its trial meets a pointer
+ * to nowhere. */
 bool kt_option_is_text(const char *text);
 
 /* The keys of a plugin's section that the core reads itself; NULL-terminated. */

@@ -82,7 +82,7 @@ sets() {
     case $1 in
     *sve_length.h) echo neon ;;
     *sve*) echo sve ;;
-    plugins/llamafile/blocks_parts.h) echo avx2 ;;
+    plugins/llamafile/blocks_parts.h | plugins/llamafile/bounded*) echo avx2 ;;
     *neon* | *mmla* | *sdot* | plugins/llamafile/pairs.h) echo neon ;;
     *simd/avx512* | *decode_avx512.h | *vbmi* | *int4_group/dequantize* | \
         plugins/attention/pairs* | plugins/attention/tiles* | plugins/attention/rows_split.h | \
