@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx_vnni.c - AVX2 with AVX-VNNI: vpdpbusd on 256 bits. One row and rare formats are left to
- * level avx2, whose products have the same bits. */
+ * level avx2, whose products of such rows have the same bits. */
 #define SIMD avx2
 #define VEC_VNNI 1
 

@@ -32,10 +32,11 @@
  * own numbers, 6-bit ones in a byte each. A head has the float16 scales of a superblock; two that take 32
  * bytes share a line, in the first superblock of a pair, so that every chunk is aligned to 64. Float half
  * panels: column after column, 16 numbers each; BF16 in pairs of columns. Activations  One form for all
- * quantised formats (ACT_*), per 256 columns, but for levels and formats that multiply pairs (shared.h);
- * float32 for the others; a row holds both if gate and up need both. Level amx multiplies many rows in
- * bfloat16: its rows of stage 0 have that as well, behind the others; of stage 1, where the rows of a product
- * are known when they are packed, they have one or the other. h float32, row-major.
+ * quantised formats (ACT_*), per 256 columns, but for levels and formats that multiply pairs (shared.h) or
+ * bound sums (bounded.h); float32 for the others; a row holds both if gate and up need both. Level amx
+ * multiplies many rows in bfloat16: its rows of stage 0 have that as well, behind the others; of stage 1,
+ * where the rows of a product are known when they are packed, they have one or the other. h float32,
+ * row-major.
  *
  * With repack = no nothing of this is kept: a product packs each panel into scratch and multiplies that.
  */

@@ -3,7 +3,7 @@
  * product.h - the products of a half panel with a few rows of activations: out[r * PANEL_ROWS + i]. A row's
  * result does not depend on the rows beside it, nor on their number. Integer parts are exact, and float
  * parts have one order on all levels, so results agree to the bit; rows whose superblocks share a scale are
- * multiplied elsewhere (paired.h).
+ * multiplied elsewhere (paired.h), and those whose sums are bounded have scales of their own (bounded.h).
  *
  * LIGHT_AHEAD: 1 where a row or two of whole bytes or floats prefetch as far ahead as others; default 0.
  */
