@@ -49,10 +49,7 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
         uint8_t *to = blocks + i / BLOCKED_ROWS * size;
 #ifdef ROWS_PAIRED
         if (shared) {
-            const enum kt_projection projection = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
-            const unsigned rows = end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS;
-            copy_paired_row(layout_format(layout, layout->shape.format[projection].dtype), from, groups, r,
-                            rows, to);
+            copy_paired_row(from, groups, r, end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS, to);
             continue;
         }
 #endif

@@ -80,6 +80,11 @@ struct llamafile_instance {
 #define ACT_UNIT 256     /* float: the scale of group g is unit * factor[g] */
 #define ACT_FACTOR 260   /* uint8[8]: 1..16 */
 #define ACT_HALF_SUM 320 /* int16[16]: sums of q over half groups */
+#define ACT_PAIRS 352    /* of each group what a block takes as it is, PAIRS_SIZE: int32[2], int16[2][2] */
+#define PAIRS_START 0    /* where the dot products of halves start */
+#define PAIRS_FACTOR 8   /* factors of a pair, the second first */
+#define PAIRS_SUM 12     /* factor * sum of q, in that order */
+#define PAIRS_SIZE 16
 #define SHARED_SUM32 \
     2046 /* sum of |q|, at most, over a group: 16 times this is an int16, and so is 15 times */
 #define SHARED_SUM16 1023 /* over half a group: 32 times this is an int16 */

@@ -29,34 +29,17 @@ INLINE uint64_t size_paired_block(uint64_t k)
 
 /* ---- copies ---- */
 
-INLINE void store_pair(uint8_t *to, int first, int second)
-{
-    int16_t pair[2] = {(int16_t)second, (int16_t)first};
-    memcpy(to, pair, sizeof pair);
-}
-
 /* Row r of a block of n rows. */
-INLINE void copy_paired_row(const struct llamafile_format *format, const uint8_t *act, uint64_t groups,
-                            unsigned r, unsigned n, uint8_t *to)
+INLINE void copy_paired_row(const uint8_t *act, uint64_t groups, unsigned r, unsigned n, uint8_t *to)
 {
-    const bool halves = has_half_groups(format->dtype);
     for (uint64_t g = 0; g < groups; g++, to += n * PAIRED_SIZE) {
         const uint8_t *from = act + g / 8 * ACT_SIZE;
-        const unsigned i = (unsigned)(g % 8), before = halves ? i : i & 6;
-        const int factor = from[ACT_FACTOR + i], first = from[ACT_FACTOR + before];
-        int16_t sum[2], last[2];
-        memcpy(to + n * PAIRED_Q + GROUP * r, from + ACT_Q + GROUP * i, GROUP);
+        const uint8_t *pairs = from + ACT_PAIRS + PAIRS_SIZE * (g % 8);
+        memcpy(to + n * PAIRED_Q + GROUP * r, from + ACT_Q + GROUP * (g % 8), GROUP);
+        memcpy(to + n * PAIRED_FACTOR + 4 * r, pairs + PAIRS_FACTOR, 4);
+        memcpy(to + n * PAIRED_START + 8 * r, pairs + PAIRS_START, 8);
+        memcpy(to + n * PAIRED_SUM + 4 * r, pairs + PAIRS_SUM, 4);
         memcpy(to + n * PAIRED_UNIT + 4 * r, from + ACT_UNIT, 4);
-        memcpy(sum, from + ACT_HALF_SUM + 4 * i, 4);
-        memcpy(last, from + ACT_HALF_SUM + 4 * before, 4);
-        store_pair(to + n * PAIRED_FACTOR + 4 * r, first, factor);
-        if (halves) {
-            int32_t start[2] = {-format->offset * sum[0], 0x8000 - format->offset * sum[1]};
-            memcpy(to + n * PAIRED_START + 8 * r, start, sizeof start);
-            store_pair(to + n * PAIRED_SUM + 4 * r, factor * sum[0], factor * sum[1]);
-        } else {
-            store_pair(to + n * PAIRED_SUM + 4 * r, first * (last[0] + last[1]), factor * (sum[0] + sum[1]));
-        }
     }
 }
 

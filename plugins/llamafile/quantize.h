@@ -86,8 +86,9 @@ INLINE enum row_rule find_row_rule(const struct kt_layout *layout, enum kt_stage
     return has_half_pairs(layout, stage) ? RULE_HALVES_SHARED : RULE_GROUPS_SHARED;
 }
 
-INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum row_rule rule, uint8_t *quants,
-                     uint8_t *floats)
+/* `offset` of the weights' codes, where scales are shared. */
+INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum row_rule rule, int offset,
+                     uint8_t *quants, uint8_t *floats)
 {
     _Alignas(64) float x[SUPERBLOCK];
 
@@ -96,8 +97,9 @@ INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum row_r
         read_source(from, dtype, c, n, x);
 #ifdef ROWS_PAIRED
         if (quants && (rule == RULE_HALVES_SHARED || rule == RULE_GROUPS_SHARED))
-            quantize_superblock(x, rule == RULE_HALVES_SHARED, quants + c / SUPERBLOCK * ACT_SIZE);
+            quantize_superblock(x, rule == RULE_HALVES_SHARED, offset, quants + c / SUPERBLOCK * ACT_SIZE);
 #endif
+        (void)offset;
 #ifdef ROWS_BOUNDED
         if (quants && rule == RULE_BOUNDED)
             quantize_bounded(x, quants + c / SUPERBLOCK * ACT_SIZE);
@@ -116,12 +118,14 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
     bool quants = has_part(layout, job->stage, false), floats = has_part(layout, job->stage, true);
     uint64_t at = floats_offset(layout, job->stage);
     const enum row_rule rule = find_row_rule(layout, job->stage);
+    const uint32_t weights = layout->shape.format[job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype;
+    const int offset = layout_format(layout, weights)->offset;
     const struct act_source source = find_act_source(job);
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
         pack_row(source.first + (int64_t)row * source.stride, source.dtype, stage_k(layout, job->stage), rule,
-                 quants ? to : NULL, floats ? to + at : NULL);
+                 offset, quants ? to : NULL, floats ? to + at : NULL);
     }
 }
 

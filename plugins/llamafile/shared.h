@@ -38,8 +38,35 @@ INLINE unsigned find_factor(float scale, float largest)
     return n < 1 ? 1 : n > 16 ? 16 : n;
 }
 
-/* `halves`: pairs are the halves of a group. */
-INLINE void quantize_superblock(const float *x, bool halves, uint8_t *block)
+INLINE void store_pair(uint8_t *to, int first, int second)
+{
+    int16_t pair[2] = {(int16_t)second, (int16_t)first};
+    memcpy(to, pair, sizeof pair);
+}
+
+/* What blocks of rows take as it is: a row is copied for each of its experts and threads, but quantised once.
+ */
+INLINE void prepare_pairs(bool halves, int offset, uint8_t *block)
+{
+    for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++) {
+        const unsigned before = halves ? g : g & 6;
+        const int factor = block[ACT_FACTOR + g], first = block[ACT_FACTOR + before];
+        uint8_t *to = block + ACT_PAIRS + PAIRS_SIZE * g;
+        int16_t sum[2], last[2];
+        memcpy(sum, block + ACT_HALF_SUM + 4 * g, sizeof sum);
+        memcpy(last, block + ACT_HALF_SUM + 4 * before, sizeof last);
+        const int32_t start[2] = {-offset * sum[0], 0x8000 - offset * sum[1]};
+        memcpy(to + PAIRS_START, start, sizeof start);
+        store_pair(to + PAIRS_FACTOR, first, factor);
+        if (halves)
+            store_pair(to + PAIRS_SUM, factor * sum[0], factor * sum[1]);
+        else
+            store_pair(to + PAIRS_SUM, first * (last[0] + last[1]), factor * (sum[0] + sum[1]));
+    }
+}
+
+/* `halves`: pairs are the halves of a group. `offset` of the weights' codes. */
+INLINE void quantize_superblock(const float *x, bool halves, int offset, uint8_t *block)
 {
     float scales[SUPERBLOCK / GROUP], largest = 0.0f, unit;
     bool valid = true;
@@ -54,6 +81,7 @@ INLINE void quantize_superblock(const float *x, bool halves, uint8_t *block)
     if (!valid || largest < 0x1p-117f) {
         unit = valid ? 0.0f : bits_to_float(0x7fc00000);
         memcpy(block + ACT_UNIT, &unit, sizeof unit);
+        prepare_pairs(halves, offset, block);
         return;
     }
     memcpy(block + ACT_UNIT, &unit, sizeof unit);
@@ -67,6 +95,7 @@ INLINE void quantize_superblock(const float *x, bool halves, uint8_t *block)
         memcpy(block + ACT_HALF_SUM + 4 * g, pair, 4);
         block[ACT_FACTOR + g] = (uint8_t)n;
     }
+    prepare_pairs(halves, offset, block);
 }
 
 #endif
