@@ -118,8 +118,15 @@ count "$work/spill.o" | grep -q '^spill spill [1-9]' || {
     exit 1
 }
 
-set -- "$build"/plugins/*/.libs/lib*_la-kernel_*.o
-[ -f "$1" ] || skip "no kernels of vector levels were built"
+# Kernels that are installed; those with emulated instructions, which tests build beside them, are no matter of speed.
+set --
+for object in "$build"/plugins/*/.libs/lib*_la-kernel_*.o; do
+    case $object in
+    */libmodelled_* | */libcheck_*) ;;
+    *) [ ! -f "$object" ] || set -- "$@" "$object" ;;
+    esac
+done
+[ $# -gt 0 ] || skip "no kernels of vector levels were built"
 count "$@" >"$work/counted"
 echo "$exceptions" | awk -v counted="$work/counted" -v files="$*" '
 function matches(pattern, text) {
