@@ -32,6 +32,12 @@ INLINE uint64_t blocks_offset(const struct kt_product *job, enum kt_stage stage)
     return round_up(size_row_block(job, stage) * size_sums(job->layout, stage), 64);
 }
 
+INLINE const uint8_t *find_act_row(const struct kt_product *job, enum kt_stage stage, uint32_t row)
+{
+    return (const uint8_t *)job->act +
+           (job->index ? job->index[row] : row) * job->layout->act_row_size[stage];
+}
+
 /* Rows begin..end-1 of a product, to its scratch. One row by itself is multiplied where it is, or is a block
  * of one row. */
 static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint32_t begin, uint32_t end)
@@ -44,19 +50,19 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
         return;
     for (uint32_t row = begin; row < end; row++) {
         const unsigned i = row - begin, r = i % BLOCKED_ROWS;
-        const uint8_t *from =
-            (const uint8_t *)job->act + (job->index ? job->index[row] : row) * layout->act_row_size[stage];
+        const uint8_t *from = find_act_row(job, stage, row),
+                      *next = row + 1 < end ? find_act_row(job, stage, row + 1) : from;
         uint8_t *to = blocks + i / BLOCKED_ROWS * size;
 #ifdef ROWS_PAIRED
         if (shared) {
-            copy_paired_row(from, groups, r, end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS, to);
+            copy_paired_row(from, next, groups, r, end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS, to);
             continue;
         }
 #endif
         if (has_bounded_sums(layout, stage))
-            copy_bounded_row(from, groups, r, to);
+            copy_bounded_row(from, next, groups, r, to);
         else
-            copy_row(from, groups, r, to);
+            copy_row(from, next, groups, r, to);
     }
 }
 

@@ -40,12 +40,22 @@ INLINE uint64_t size_block(uint64_t k)
     return k / GROUP * BLOCK_GROUP;
 }
 
-/* Row r of a block, whose groups are `groups`. */
-INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *to)
+/* Rows of an expert lie anywhere in a batch: while a superblock is copied, that of the next row is asked for.
+ */
+INLINE void ask_for_next(const uint8_t *next, uint64_t g)
+{
+    UNROLL_FOR (unsigned i = 0; i < ACT_SIZE / 64; i++)
+        __builtin_prefetch(next + g / 8 * ACT_SIZE + 64 * i);
+}
+
+/* Row r of a block, whose groups are `groups`; `next`: the row that is copied after it. */
+INLINE void copy_row(const uint8_t *act, const uint8_t *next, uint64_t groups, unsigned r, uint8_t *to)
 {
     for (uint64_t g = 0; g < groups; g++, to += BLOCK_GROUP) {
         const uint8_t *from = act + g / 8 * ACT_SIZE;
         const unsigned i = (unsigned)(g % 8);
+        if (i == 0)
+            ask_for_next(next, g);
         int16_t pair[4];
         int32_t sums[2], sum;
         float starts[2];
@@ -71,11 +81,14 @@ INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *t
 }
 
 /* ... of a row whose sums are bounded. */
-INLINE void copy_bounded_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *to)
+INLINE void copy_bounded_row(const uint8_t *act, const uint8_t *next, uint64_t groups, unsigned r,
+                             uint8_t *to)
 {
     for (uint64_t g = 0; g < groups; g++, to += BLOCK_GROUP) {
         const uint8_t *from = act + g / 8 * ACT_SIZE;
         const unsigned i = (unsigned)(g % 8);
+        if (i == 0)
+            ask_for_next(next, g);
         memcpy(to + BLOCK_Q + GROUP * r, from + ACT_Q + GROUP * i, GROUP);
         memcpy(to + BLOCK_SCALE + 4 * r, from + ACT_SCALE + 4 * i, 4);
         memcpy(to + BLOCK_BOUNDED + 16 * r, from + ACT_START + 16 * i, 16);

@@ -10,6 +10,22 @@
 #include "plugins/llamafile/blocks.h"
 #include "plugins/llamafile/product.h"
 
+/* Vectors that wait in memory, as registers are scarce: if the compiler knew where, it would choose others.
+ */
+INLINE void *hide_place(void *place)
+{
+    __asm__("" : "+r"(place));
+    return place;
+}
+
+/* Prefetches n lines of a half panel, and of the other, which lies `second` behind it. */
+INLINE void bring_panels(const uint8_t *from, uint64_t second, int panels, uint64_t distance, unsigned n)
+{
+    bring(from, distance, n);
+    if (panels == 2)
+        bring(from + second, distance, n);
+}
+
 /* How the format's codes are multiplied here: those of MXFP4 as signed ones, whose offset is a power of two.
  */
 INLINE struct traits make_blocked(struct traits t)
@@ -64,14 +80,46 @@ INLINE void add_columns(struct traits t, int rows, struct group view, const stru
         sum[r] = two_chains ? vi_add32(sum[r], second[r]) : sum[r];
 }
 
+/* ... of two half panels: a quad is broadcast once for both. */
+INLINE void add_columns_twice(struct traits t, int rows, const struct group views[2],
+                              const struct planes planes[2], const uint8_t *group, int begin, int end,
+                              vi sum[2][8])
+{
+    UNROLL_FOR (int c = begin; c < end; c++) {
+        vi w[2][2];
+        UNROLL_FOR (int p = 0; p < 2; p++)
+            decode_weights(t, views[p], &planes[p], c, 0, w[p]);
+        UNROLL_FOR (int i = 0; i < 2; i++) {
+            UNROLL_FOR (int r = 0; r < rows; r++) {
+                const vi quad = vi_broadcast(group + BLOCK_Q + GROUP * r + 8 * c + 4 * i);
+                UNROLL_FOR (int p = 0; p < 2; p++)
+                    sum[p][r] = vi_dot_add_quads(sum[p][r], w[p][i], quad);
+            }
+        }
+    }
+}
+
+/* ... of one half panel or two. */
+INLINE void add_panels_columns(struct traits t, int panels, int rows, const struct group *views,
+                               const struct planes *planes, const uint8_t *group, int begin, int end,
+                               vi sum[][8])
+{
+    if (panels == 1)
+        add_columns(t, rows, views[0], planes, group, begin, end, sum[0]);
+    else
+        add_columns_twice(t, rows, views, planes, group, begin, end, sum);
+}
+
 /* Adds columns 16 * half.. of a group, and where a group has but one sum, `sum` goes on. */
-INLINE void add_half(struct traits t, int rows, struct group view, const struct planes *planes,
-                     const uint8_t *group, int half, vi sum[8])
+INLINE void add_half(struct traits t, int panels, int rows, const struct group *views,
+                     const struct planes *planes, const uint8_t *group, int half, vi sum[][8])
 {
     const bool begins = half == 0 || has_half_groups(t.dtype);
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        sum[r] = begins ? start_row(t, group, r, half) : sum[r];
-    add_columns(t, rows, view, planes, group, 2 * half, 2 * half + 2, sum);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            sum[p][r] = begins ? start_row(t, group, r, half) : sum[p][r];
+    }
+    add_panels_columns(t, panels, rows, views, planes, group, 2 * half, 2 * half + 2, sum);
 }
 
 /*
@@ -80,50 +128,66 @@ INLINE void add_half(struct traits t, int rows, struct group view, const struct 
  * integers is. Intel's CPUs multiply int32 in two steps, on the ports that vpdpbusd wants. Integers behind
  * START_BASE are float32 as they stand; the base, times the first scale, is exact, too.
  */
-INLINE void dot_block(struct traits t, int rows, struct group view, const uint8_t *group, vf out[8])
+INLINE void dot_block(struct traits t, int panels, int rows, const struct group *views, const uint8_t *group,
+                      vf out[][8])
 {
-    const struct planes planes = load_planes(t, view, 0);
+    struct planes planes[2];
     const bool halves = has_half_groups(t.dtype);
-    vf scale[2] = {vf_set(0.0f), vf_set(0.0f)};
-    const bool scaled = load_float_scales(t, view, 0, scale);
-    const vf base = vf_set((float)START_BASE), less = vf_mul(scale[0], vf_set(-(float)START_BASE));
-    vi sum[8];
-    add_half(t, rows, view, &planes, group, 0, sum);
-    UNROLL_FOR (int r = 0; r < rows; r++) {
-        if (starts_as_float(t))
-            out[r] = vf_fma(take_as_float(sum[r]), scale[0], less);
-        else
-            out[r] = halves ? vf_mul(vf_from_int(sum[r]), scale[0]) : vf_set(0.0f);
+    const vf base = vf_set((float)START_BASE);
+    vf scale[2][2];
+    bool scaled = false;
+    vi sum[2][8];
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        planes[p] = load_planes(t, views[p], 0);
+        scale[p][0] = scale[p][1] = vf_set(0.0f);
+        scaled = load_float_scales(t, views[p], 0, scale[p]);
     }
-    add_half(t, rows, view, &planes, group, 1, sum);
-    UNROLL_FOR (int r = 0; r < rows; r++) {
-        if (starts_as_float(t))
-            out[r] = vf_fma(vf_sub(take_as_float(sum[r]), base), scale[1], out[r]);
-        else if (halves)
-            out[r] = vf_fma(vf_from_int(sum[r]), scale[1], out[r]);
-        else
-            out[r] = scaled ? vf_mul(vf_from_int(sum[r]), scale[0]) : vf_from_int(sum[r]);
+    add_half(t, panels, rows, views, planes, group, 0, sum);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        const vf less = vf_mul(scale[p][0], vf_set(-(float)START_BASE));
+        UNROLL_FOR (int r = 0; r < rows; r++) {
+            if (starts_as_float(t))
+                out[p][r] = vf_fma(take_as_float(sum[p][r]), scale[p][0], less);
+            else
+                out[p][r] = halves ? vf_mul(vf_from_int(sum[p][r]), scale[p][0]) : vf_set(0.0f);
+        }
+    }
+    add_half(t, panels, rows, views, planes, group, 1, sum);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        UNROLL_FOR (int r = 0; r < rows; r++) {
+            if (starts_as_float(t))
+                out[p][r] = vf_fma(vf_sub(take_as_float(sum[p][r]), base), scale[p][1], out[p][r]);
+            else if (halves)
+                out[p][r] = vf_fma(vf_from_int(sum[p][r]), scale[p][1], out[p][r]);
+            else
+                out[p][r] = scaled ? vf_mul(vf_from_int(sum[p][r]), scale[p][0]) : vf_from_int(sum[p][r]);
+        }
     }
 }
 
 /* ---- scales: the float parts, in scale.h's order ---- */
 
-INLINE void add_block_group(struct traits t, int rows, struct group view, const uint8_t *group, vf sums[8])
+/* Sums of two half panels wait in memory, at `sums`: registers are scarce. */
+INLINE void add_block_group(struct traits t, int panels, int rows, const struct group *views,
+                            const uint8_t *group, vf *sums)
 {
-    vf dots[8];
-    dot_block(t, rows, view, group, dots);
-    if (t.block == SUPERBLOCK) {
-        UNROLL_FOR (int r = 0; r < rows; r++)
-            sums[r] = vf_fma(dots[r], vf_splat(group + BLOCK_SCALE + 4 * r), sums[r]);
-        return;
-    }
-    vf d = load_d(t, view.scales, view.g, 0), m = vf_set(0.0f);
-    if (has_offsets(t))
-        m = vf_from_half(view.scales + (4 * view.g + 2) * TILE_ROWS);
-    UNROLL_FOR (int r = 0; r < rows; r++) {
-        sums[r] = vf_fma(dots[r], vf_mul(d, vf_splat(group + BLOCK_SCALE + 4 * r)), sums[r]);
+    vf dots[2][8];
+    dot_block(t, panels, rows, views, group, dots);
+    if (panels == 2)
+        sums = hide_place(sums);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        const struct group view = views[p];
+        vf d = vf_set(0.0f), m = vf_set(0.0f);
+        if (t.block != SUPERBLOCK)
+            d = load_d(t, view.scales, view.g, 0);
         if (has_offsets(t))
-            sums[r] = vf_fma(m, vf_splat(group + BLOCK_SUM32 + 4 * r), sums[r]);
+            m = vf_from_half(view.scales + (4 * view.g + 2) * TILE_ROWS);
+        UNROLL_FOR (int r = 0; r < rows; r++) {
+            vf scale = vf_splat(group + BLOCK_SCALE + 4 * r), *sum = &sums[8 * p + r];
+            *sum = vf_fma(dots[p][r], t.block == SUPERBLOCK ? scale : vf_mul(d, scale), *sum);
+            if (has_offsets(t))
+                *sum = vf_fma(m, vf_splat(group + BLOCK_SUM32 + 4 * r), *sum);
+        }
     }
 }
 
@@ -150,7 +214,7 @@ INLINE void add_block_minima(struct traits t, int rows, const uint8_t *scales, c
 
 /* Adds a superblock's sums to `out`, where totals wait: registers are scarce. */
 INLINE void end_superblock(struct traits t, int rows, const uint8_t *head, const uint8_t *scales,
-                           const uint8_t *group, const vf sums[8], float *out)
+                           const uint8_t *group, const vf *sums, float *out)
 {
     vf d = vf_from_half(head), dmin = vf_set(0.0f), minima[8];
     if (format_unit(t.dtype) != 1.0f)
@@ -165,38 +229,49 @@ INLINE void end_superblock(struct traits t, int rows, const uint8_t *head, const
         vf_store(out + r * PANEL_ROWS, vf_fnma(dmin, minima[r], vf_load(out + r * PANEL_ROWS)));
 }
 
-INLINE void multiply_blocked(struct traits format, int rows, const uint8_t *half_panel, uint64_t k,
-                             const uint8_t *block, uint64_t distance, float *out)
+/* Half panels, one or two; `second` is the offset of the other. */
+INLINE void multiply_panels(struct traits format, int panels, int rows, const uint8_t *half_panel,
+                            uint64_t second, uint64_t k, const uint8_t *block, uint64_t distance, float *out)
 {
     const struct traits t = make_blocked(format);
+    const int ending = t.block == SUPERBLOCK ? panels : 0; /* half panels whose superblocks end in float32 */
     const uint8_t *scales = half_panel, *head = NULL;
     uint64_t groups = k / GROUP;
-    vf sums[8];
-    UNROLL_FOR (int r = 0; r < rows; r++) {
-        sums[r] = vf_set(0.0f);
-        vf_store(out + r * PANEL_ROWS, sums[r]);
+    vf registers[2 * 8], *sums = registers;
+    if (panels == 2)
+        sums = hide_place(sums);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        UNROLL_FOR (int r = 0; r < rows; r++) {
+            sums[8 * p + r] = vf_set(0.0f);
+            vf_store(out + r * PANEL_ROWS + p * TILE_ROWS, vf_set(0.0f));
+        }
     }
     for (uint64_t s = 0; groups > 0; s++) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         const uint8_t *heads = scales + size_scales(t, n), *codes = heads + size_heads(t, s);
         head = codes > heads ? heads : head + t.head_bytes * TILE_ROWS;
         for (const uint8_t *line = scales; line < codes; line += 64)
-            bring(line, distance, 1);
+            bring_panels(line, second, panels, distance, 1);
         for (unsigned g = 0; g < n; g++, codes += 64 * t.bits, block += BLOCK_GROUP) {
-            bring(codes, distance, t.bits);
-            add_block_group(t, rows, (struct group){.codes = codes, .scales = scales, .g = g}, block, sums);
+            const struct group views[2] = {{.codes = codes, .scales = scales, .g = g},
+                                           {.codes = codes + second, .scales = scales + second, .g = g}};
+            bring_panels(codes, second, panels, distance, t.bits);
+            add_block_group(t, panels, rows, views, block, sums);
         }
-        if (t.block == SUPERBLOCK) {
-            end_superblock(t, rows, head, scales, block - 8 * BLOCK_GROUP, sums, out);
+        UNROLL_FOR (int p = 0; p < ending; p++) {
+            const uint64_t at = p ? second : 0;
+            end_superblock(t, rows, head + at, scales + at, block - 8 * BLOCK_GROUP, sums + 8 * p,
+                           out + p * TILE_ROWS);
             UNROLL_FOR (int r = 0; r < rows; r++)
-                sums[r] = vf_set(0.0f);
+                sums[8 * p + r] = vf_set(0.0f);
         }
         scales = codes;
         groups -= n;
     }
-    const int waiting = t.block == SUPERBLOCK ? 0 : rows;
-    UNROLL_FOR (int r = 0; r < waiting; r++)
-        vf_store(out + r * PANEL_ROWS, sums[r]);
+    UNROLL_FOR (int p = 0; p < panels - ending; p++) {
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            vf_store(out + r * PANEL_ROWS + p * TILE_ROWS, sums[8 * p + r]);
+    }
 }
 
 #endif

@@ -36,6 +36,9 @@ struct half_panels {
     uint32_t row_block;
     const uint8_t *blocks; /* of the row block (blocks.h) */
     uint64_t block_size;
+#ifdef ROWS_PAIRED
+    both_fn both; /* NULL: they differ, or are faster one by one */
+#endif
 };
 #define PANEL_OWN struct half_panels
 
@@ -106,6 +109,10 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
     const uint8_t *data =
         job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage) : find_filled(job);
     bool down = stage == KT_STAGE_DOWN;
+#ifdef ROWS_PAIRED
+    const struct kt_format *format = layout->shape.format;
+    const bool same = down || format[KT_GATE].dtype == format[KT_UP].dtype;
+#endif
     return (struct half_panels){
         .half_panel = {find_half_panel(layout, down ? KT_DOWN : KT_GATE, data, job->scratch),
                        find_half_panel(layout, down ? KT_DOWN : KT_UP, data + first_half_size(layout, stage),
@@ -117,6 +124,10 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
 #ifdef ROWS_BLOCKED
         .blocks = (const uint8_t *)job->scratch + blocks_offset(job, stage),
         .block_size = size_stage_block(layout, stage),
+#endif
+#ifdef ROWS_PAIRED
+        .both =
+            same ? find_both(format[down ? KT_DOWN : KT_GATE].dtype, has_shared_scales(layout, stage)) : NULL,
 #endif
     };
 }
@@ -149,10 +160,29 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
 #define run_block(panel, half_panel, x, rows, out) false
 #endif
 
+#ifdef ROWS_PAIRED
+/* 8 rows with both half panels at once, if these have been read for rows before: two streams from memory
+ * would be slower than one. */
+INLINE bool run_both(const struct half_panels *panel, const struct act_rows *x, unsigned rows, float *out)
+{
+    const uint8_t *first = panel->half_panel[0].data, *second = panel->half_panel[1].data;
+    const uint64_t row = x->first % panel->row_block;
+    if (rows < BLOCKED_ROWS || row == 0 || !panel->both)
+        return false;
+    panel->both(first, (uint64_t)(second - first), panel->k,
+                panel->blocks + row / BLOCKED_ROWS * panel->block_size, panel->distance, out);
+    return true;
+}
+#else
+#define run_both(panel, x, rows, out) false
+#endif
+
 /* Up to MAX_ROWS rows with both half panels, one after the other, as they lie in memory. */
 INLINE void run_half_panels(const struct half_panels *panel, const struct act_rows *x, unsigned rows,
                             float out[MAX_ROWS][PANEL_ROWS])
 {
+    if (run_both(panel, x, rows, out[0]))
+        return;
     for (unsigned i = 0; i < 2; i++) {
         const struct half_panel *half_panel = &panel->half_panel[i];
         if (run_block(panel, half_panel, x, rows, &out[0][i * TILE_ROWS]))

@@ -45,6 +45,9 @@ typedef void (*block_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *b
                          float *out);
 typedef void (*blocks_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned blocks,
                           uint64_t distance, float *out);
+/* ... 8 rows with both half panels, whose second is so many bytes behind the first. */
+typedef void (*both_fn)(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block,
+                        uint64_t distance, float *out);
 /* Tiles t..stop-1 of one half panel, PAIR_SIZE apart. */
 typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,
                               uint64_t distance, uint8_t *to);
@@ -119,11 +122,11 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
 
 #ifdef ROWS_BLOCKED
 #if BLOCKS_OF_8
-#define BLOCK_PRODUCT(name, rows, ...)                                                             \
-    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,   \
-                                    uint64_t distance, float *out)                                 \
-    {                                                                                              \
-        multiply_blocked((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
+#define BLOCK_PRODUCT(name, rows, ...)                                                                  \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,        \
+                                    uint64_t distance, float *out)                                      \
+    {                                                                                                   \
+        multiply_panels((struct traits){__VA_ARGS__}, 1, rows, half_panel, 0, k, block, distance, out); \
     }
 #define BLOCK_PRODUCTS(name, ...)       \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
@@ -218,13 +221,20 @@ EACH_QUANT(QUANT_PRODUCTS)
     DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false) \
     DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false) \
     DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)
-#define PAIRED_PRODUCT(name, rows, ...)                                                          \
-    static void name##_pairs_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block, \
-                                    uint64_t distance, float *out)                               \
-    {                                                                                            \
-        multiply_pairs((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
+#define PAIRED_PRODUCT(name, rows, ...)                                                                \
+    static void name##_pairs_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,       \
+                                    uint64_t distance, float *out)                                     \
+    {                                                                                                  \
+        multiply_pairs((struct traits){__VA_ARGS__}, 1, rows, half_panel, 0, k, block, distance, out); \
+    }
+#define BOTH_PAIRED(name, ...)                                                                            \
+    static void name##_both(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block, \
+                            uint64_t distance, float *out)                                                \
+    {                                                                                                     \
+        multiply_pairs((struct traits){__VA_ARGS__}, 2, 8, half_panel, second, k, block, distance, out);  \
     }
 #define PAIRED_PRODUCTS(name, ...)       \
+    BOTH_PAIRED(name, __VA_ARGS__)       \
     PAIRED_PRODUCT(name, 1, __VA_ARGS__) \
     PAIRED_PRODUCT(name, 2, __VA_ARGS__) \
     PAIRED_PRODUCT(name, 3, __VA_ARGS__) \
@@ -238,11 +248,13 @@ EACH_PAIRED(PAIRED_PRODUCTS)
 struct paired_kernel {
     uint32_t dtype;
     block_fn multiply[8]; /* 1 to 8 rows */
+    both_fn both;
 };
 #define PAIRED_KERNEL(name, dtype, ...)                                                               \
     {dtype,                                                                                           \
      {name##_pairs_1, name##_pairs_2, name##_pairs_3, name##_pairs_4, name##_pairs_5, name##_pairs_6, \
-      name##_pairs_7, name##_pairs_8}},
+      name##_pairs_7, name##_pairs_8},                                                                \
+     name##_both},
 
 static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
 {
@@ -251,6 +263,21 @@ static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
     while (kernel->dtype != dtype) /* dtype_is_paired */
         kernel++;
     return kernel;
+}
+
+static void q8_0_both(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block,
+                      uint64_t distance, float *out)
+{
+    multiply_panels((struct traits){KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false}, 2, 8, half_panel, second, k,
+                    block, distance, out);
+}
+
+/* Of formats for which it is faster: README has figures. NULL: the others. */
+static both_fn find_both(uint32_t dtype, bool shared)
+{
+    if (shared)
+        return find_paired_kernel(dtype)->both;
+    return dtype == KT_DTYPE_Q8_0 ? q8_0_both : NULL;
 }
 #endif
 #ifdef ROWS_BOUNDED

@@ -29,12 +29,15 @@ INLINE uint64_t size_paired_block(uint64_t k)
 
 /* ---- copies ---- */
 
-/* Row r of a block of n rows. */
-INLINE void copy_paired_row(const uint8_t *act, uint64_t groups, unsigned r, unsigned n, uint8_t *to)
+/* Row r of a block of n rows, as copy_row. */
+INLINE void copy_paired_row(const uint8_t *act, const uint8_t *next, uint64_t groups, unsigned r, unsigned n,
+                            uint8_t *to)
 {
     for (uint64_t g = 0; g < groups; g++, to += n * PAIRED_SIZE) {
         const uint8_t *from = act + g / 8 * ACT_SIZE;
         const uint8_t *pairs = from + ACT_PAIRS + PAIRS_SIZE * (g % 8);
+        if (g % 8 == 0)
+            ask_for_next(next, g);
         memcpy(to + n * PAIRED_Q + GROUP * r, from + ACT_Q + GROUP * (g % 8), GROUP);
         memcpy(to + n * PAIRED_FACTOR + 4 * r, pairs + PAIRS_FACTOR, 4);
         memcpy(to + n * PAIRED_START + 8 * r, pairs + PAIRS_START, 8);
@@ -57,47 +60,71 @@ INLINE vi load_pair_scales(struct traits t, struct group view)
 }
 
 /* Adds both dot products of each row, times scales and factors, which are at `factors`. */
-INLINE void add_pairs(int rows, vi scales, const vi dots[8], const uint8_t *factors, vi sums[8])
+INLINE void add_pairs(int panels, int rows, const vi scales[2], vi dots[][8], const uint8_t *factors,
+                      vi *sums)
 {
+    if (panels == 2)
+        sums = hide_place(sums);
     UNROLL_FOR (int r = 0; r < rows; r++) {
-        vi pair = vi_xor(dots[r], vi_set32(0x8000));
-        sums[r] = vi_add_products16(sums[r], pair, vi_mul16(scales, vi_broadcast(factors + 4 * r)));
+        const vi factor = vi_broadcast(factors + 4 * r);
+        UNROLL_FOR (int p = 0; p < panels; p++) {
+            vi pair = vi_xor(dots[p][r], vi_set32(0x8000)), *sum = &sums[8 * p + r];
+            *sum = vi_add_products16(*sum, pair, vi_mul16(scales[p], factor));
+        }
     }
 }
 
-/* A group whose halves are a pair; groups g and g + 1. */
-INLINE void add_half_pair(struct traits t, int rows, struct group view, const uint8_t *group, vi sums[8])
+/* A group whose halves are a pair; groups g and g + 1. `views`, `sums`: of one half panel or two; those of
+ * two wait in memory, as registers are scarce. */
+INLINE void add_half_pair(struct traits t, int panels, int rows, const struct group *views,
+                          const uint8_t *group, vi *sums)
 {
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
-    const struct planes planes = load_planes(t, view, 0);
-    vi dots[8];
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        dots[r] = t.offset ? vi_broadcast(group + n * PAIRED_START + 8 * r) : vi_dot_zero();
-    add_columns(t, rows, view, &planes, group, 0, 2, dots);
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        dots[r] = vi_add32(vi_to_upper16(dots[r]),
-                           t.offset ? vi_broadcast(group + n * PAIRED_START + 8 * r + 4) : vi_set32(0x8000));
-    add_columns(t, rows, view, &planes, group, 2, 4, dots);
-    add_pairs(rows, load_pair_scales(t, view), dots, group + n * PAIRED_FACTOR, sums);
+    const uint8_t *starts = group + n * PAIRED_START;
+    struct planes planes[2];
+    vi dots[2][8], scales[2];
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        planes[p] = load_planes(t, views[p], 0);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            dots[p][r] = t.offset ? vi_broadcast(starts + 8 * r) : vi_dot_zero();
+    }
+    add_panels_columns(t, panels, rows, views, planes, group, 0, 2, dots);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            dots[p][r] = vi_add32(vi_to_upper16(dots[p][r]),
+                                  t.offset ? vi_broadcast(starts + 8 * r + 4) : vi_set32(0x8000));
+    }
+    add_panels_columns(t, panels, rows, views, planes, group, 2, 4, dots);
+    UNROLL_FOR (int p = 0; p < panels; p++)
+        scales[p] = load_pair_scales(t, views[p]);
+    add_pairs(panels, rows, scales, dots, group + n * PAIRED_FACTOR, sums);
 }
 
-INLINE void add_group_pair(struct traits t, int rows, struct group view, const uint8_t *group, vi sums[8])
+INLINE void add_group_pair(struct traits t, int panels, int rows, const struct group *views,
+                           const uint8_t *group, vi *sums)
 {
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
-    const vi scales = load_pair_scales(t, view);
-    struct planes planes = load_planes(t, view, 0);
-    vi dots[8];
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        dots[r] = vi_dot_zero();
-    add_columns(t, rows, view, &planes, group, 0, 4, dots);
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        dots[r] = vi_or(vi_to_upper16(dots[r]), vi_set32(0x8000));
-    view.codes += 64 * t.bits;
-    view.g++;
+    struct group next[2];
+    struct planes planes[2];
+    vi dots[2][8], scales[2];
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        scales[p] = load_pair_scales(t, views[p]);
+        planes[p] = load_planes(t, views[p], 0);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            dots[p][r] = vi_dot_zero();
+    }
+    add_panels_columns(t, panels, rows, views, planes, group, 0, 4, dots);
     group += n * PAIRED_SIZE;
-    planes = load_planes(t, view, 0);
-    add_columns(t, rows, view, &planes, group, 0, 4, dots);
-    add_pairs(rows, scales, dots, group + n * PAIRED_FACTOR, sums);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        next[p] = views[p];
+        next[p].codes += 64 * t.bits;
+        next[p].g++;
+        planes[p] = load_planes(t, next[p], 0);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            dots[p][r] = vi_or(vi_to_upper16(dots[p][r]), vi_set32(0x8000));
+    }
+    add_panels_columns(t, panels, rows, next, planes, group, 0, 4, dots);
+    add_pairs(panels, rows, scales, dots, group + n * PAIRED_FACTOR, sums);
 }
 
 /* The sums of a superblock's minima, whose groups are at `group`: exact in float32, being below 2^24. */
@@ -120,7 +147,7 @@ INLINE void add_pair_minima(struct traits t, int rows, const uint8_t *scales, co
 
 /* out += unit * (d * sums - dmin * minima): totals wait there, registers are scarce. */
 INLINE void end_pairs(struct traits t, int rows, const uint8_t *head, const uint8_t *scales,
-                      const uint8_t *group, const vi sums[8], float *out)
+                      const uint8_t *group, const vi *sums, float *out)
 {
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
     vf d = vf_from_half(head), dmin = vf_set(0.0f), total[8];
@@ -138,31 +165,40 @@ INLINE void end_pairs(struct traits t, int rows, const uint8_t *head, const uint
                  vf_fma(total[r], vf_splat(group + n * PAIRED_UNIT + 4 * r), vf_load(out + r * PANEL_ROWS)));
 }
 
-INLINE void multiply_pairs(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
-                           const uint8_t *block, uint64_t distance, float *out)
+/* Half panels, one or two; `second` is the offset of the other. */
+INLINE void multiply_pairs(struct traits t, int panels, int rows, const uint8_t *half_panel, uint64_t second,
+                           uint64_t k, const uint8_t *block, uint64_t distance, float *out)
 {
     const unsigned step = has_half_groups(t.dtype) ? 1 : 2,
                    size = PAIRED_SIZE * (rows == 1 ? 1 : BLOCKED_ROWS);
     const uint8_t *scales = half_panel, *head = NULL;
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        vf_store(out + r * PANEL_ROWS, vf_set(0.0f));
+    vi registers[2 * 8], *sums = registers;
+    if (panels == 2)
+        sums = hide_place(sums);
+    UNROLL_FOR (int p = 0; p < panels; p++) {
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            vf_store(out + r * PANEL_ROWS + p * TILE_ROWS, vf_set(0.0f));
+    }
     for (uint64_t s = 0; s < k / SUPERBLOCK; s++) {
         const uint8_t *heads = scales + size_scales(t, 8), *codes = heads + size_heads(t, s);
-        vi sums[8];
         head = codes > heads ? heads : head + t.head_bytes * TILE_ROWS;
         for (const uint8_t *line = scales; line < codes; line += 64)
-            bring(line, distance, 1);
-        UNROLL_FOR (int r = 0; r < rows; r++)
-            sums[r] = vi_dot_zero();
+            bring_panels(line, second, panels, distance, 1);
+        UNROLL_FOR (int i = 0; i < 8 * panels; i++)
+            sums[i] = vi_dot_zero();
         for (unsigned g = 0; g < 8; g += step, codes += 64 * step * t.bits, block += step * size) {
-            const struct group view = {.codes = codes, .scales = scales, .g = g};
-            bring(codes, distance, step * t.bits);
+            const struct group views[2] = {{.codes = codes, .scales = scales, .g = g},
+                                           {.codes = codes + second, .scales = scales + second, .g = g}};
+            bring_panels(codes, second, panels, distance, step * t.bits);
             if (step == 2)
-                add_group_pair(t, rows, view, block, sums);
+                add_group_pair(t, panels, rows, views, block, sums);
             else
-                add_half_pair(t, rows, view, block, sums);
+                add_half_pair(t, panels, rows, views, block, sums);
         }
-        end_pairs(t, rows, head, scales, block - 8 * size, sums, out);
+        UNROLL_FOR (int p = 0; p < panels; p++) {
+            const uint64_t at = p ? second : 0;
+            end_pairs(t, rows, head + at, scales + at, block - 8 * size, sums + 8 * p, out + p * TILE_ROWS);
+        }
         scales = codes;
     }
 }

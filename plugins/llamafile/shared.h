@@ -12,90 +12,65 @@
 
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/simd/simd.h"
+#include "plugins/common/simd/avx512_groups.h"
 
+#include <float.h>
 #include <string.h>
 
-/* The least scale of a group: sums of |q| over it, or over each of its halves, stay at SHARED_SUM32 or
- * SHARED_SUM16, with half a unit of rounding for each q. NaN, if a number is infinite or NaN. */
-INLINE float find_least_scale(const float *x, bool halves)
+/* Of each group, in both its lanes, the least scale: sums of |q| over it, or over each of its halves, stay at
+ * SHARED_SUM32 or SHARED_SUM16, with half a unit of rounding for each q. False: a number is infinite or NaN,
+ * or about to be. */
+INLINE bool find_least_scales(const float *x, bool halves, vf *scales)
 {
     const float factor = halves ? 1.0f / (SHARED_SUM16 - 8) : 1.0f / (SHARED_SUM32 - 16);
-    const uint32_t max_bits = vec_absmax32(x);
-    float low = vec_abs_sum16(x, factor), high = vec_abs_sum16(x + 16, factor);
-    float sum = !halves ? low + high : low < high ? high : low, least = bits_to_float(max_bits) / 127.0f;
-    if (max_bits > 0x7f7fffff)
-        return bits_to_float(0x7fc00000);
-    return least < sum ? sum : least;
+    vf sums, largest;
+    vf_measure_halves(x, factor, &sums, &largest);
+    sums = halves ? vf_max(sums, vf_swap(sums)) : vf_add(sums, vf_swap(sums));
+    const vf least = vf_div(vf_max(largest, vf_swap(largest)), vf_set(127.0f));
+    *scales = vf_max(least, sums);
+    return (vf_at_least(vf_set(FLT_MAX), largest) & vf_at_least(vf_set(0x1p127f), *scales)) == 0xffff;
 }
 
-/* n of a group: scale <= n / 16 of the largest. */
-INLINE unsigned find_factor(float scale, float largest)
+/* What blocks of rows take as it is (ACT_PAIRS): a row is copied for each of its experts and threads, but
+ * quantised once. `sums` of q over halves, `factors` in both lanes of a group. */
+INLINE void store_pairs(bool halves, int offset, vi sums, vi factors, uint8_t *block)
 {
-    float ratio = scale * (16.0f / largest);
-    unsigned n = (unsigned)ratio;
-    n += (float)n < ratio;
-    return n < 1 ? 1 : n > 16 ? 16 : n;
-}
-
-INLINE void store_pair(uint8_t *to, int first, int second)
-{
-    int16_t pair[2] = {(int16_t)second, (int16_t)first};
-    memcpy(to, pair, sizeof pair);
-}
-
-/* What blocks of rows take as it is: a row is copied for each of its experts and threads, but quantised once.
- */
-INLINE void prepare_pairs(bool halves, int offset, uint8_t *block)
-{
-    for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++) {
-        const unsigned before = halves ? g : g & 6;
-        const int factor = block[ACT_FACTOR + g], first = block[ACT_FACTOR + before];
-        uint8_t *to = block + ACT_PAIRS + PAIRS_SIZE * g;
-        int16_t sum[2], last[2];
-        memcpy(sum, block + ACT_HALF_SUM + 4 * g, sizeof sum);
-        memcpy(last, block + ACT_HALF_SUM + 4 * before, sizeof last);
-        const int32_t start[2] = {-offset * sum[0], 0x8000 - offset * sum[1]};
-        memcpy(to + PAIRS_START, start, sizeof start);
-        store_pair(to + PAIRS_FACTOR, first, factor);
-        if (halves)
-            store_pair(to + PAIRS_SUM, factor * sum[0], factor * sum[1]);
-        else
-            store_pair(to + PAIRS_SUM, first * (last[0] + last[1]), factor * (sum[0] + sum[1]));
+    const vi starts = vi_sub32(vi_even_odd(vi_set32(0), vi_set32(0x8000)), vi_mul32(sums, vi_set32(offset)));
+    const vi scaled = vi_mul32(factors, sums), low = vi_set32(0xffff);
+    vi first = factors, first_sums = vi_swap(scaled), second_sums = scaled;
+    if (!halves) {
+        second_sums = vi_add32(scaled, vi_swap(scaled));
+        first_sums = vi_first_of_4(second_sums);
+        first = vi_first_of_4(factors);
     }
+    const vi pairs = vi_or(factors, vi_to_upper16(first));
+    const vi pair_sums = vi_or(vi_and(second_sums, low), vi_to_upper16(first_sums));
+    vi_store_twos(block + ACT_PAIRS, starts, vi_even_odd(pairs, pair_sums));
 }
 
 /* `halves`: pairs are the halves of a group. `offset` of the weights' codes. */
 INLINE void quantize_superblock(const float *x, bool halves, int offset, uint8_t *block)
 {
-    float scales[SUPERBLOCK / GROUP], largest = 0.0f, unit;
-    bool valid = true;
+    int8_t *q = (int8_t *)block + ACT_Q;
+    vf scales, largest, unit = vf_set(0.0f), factors = vf_set(1.0f);
+    vi sums = vi_set32(0);
+    const bool valid = find_least_scales(x, halves, &scales);
+    largest = vf_largest(scales);
     memset(block, 0, ACT_SIZE);
-    for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++) {
-        scales[g] = find_least_scale(x + GROUP * g, halves);
-        valid = valid && scales[g] <= 0x1p127f;
-        largest = scales[g] > largest ? scales[g] : largest;
-        block[ACT_FACTOR + g] = 1;
+    if (!valid) {
+        unit = vf_set(bits_to_float(0x7fc00000));
+    } else if (vf_at_least(largest, vf_set(0x1p-117f))) {
+        unit = vf_mul(largest, vf_set(1.0f / 16.0f));
+        factors = vf_round_up(vf_mul(scales, vf_div(vf_set(16.0f), largest)));
+        factors = vf_min(vf_max(factors, vf_set(1.0f)), vf_set(16.0f));
+        vec_quantize_halves(x, vf_div(vf_set(1.0f), vf_mul(unit, factors)), q);
+        sums = vi_sum_halves(q);
     }
-    unit = largest / 16.0f;
-    if (!valid || largest < 0x1p-117f) {
-        unit = valid ? 0.0f : bits_to_float(0x7fc00000);
-        memcpy(block + ACT_UNIT, &unit, sizeof unit);
-        prepare_pairs(halves, offset, block);
-        return;
-    }
-    memcpy(block + ACT_UNIT, &unit, sizeof unit);
-    for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++) {
-        unsigned n = find_factor(scales[g], largest);
-        int16_t pair[4];
-        vec_quantize32(x + GROUP * g, 1.0f / (unit * (float)n), (int8_t *)block + ACT_Q + GROUP * g);
-        vec_pair_sums32((int8_t *)block + ACT_Q + GROUP * g, pair);
-        pair[0] = (int16_t)(pair[0] + pair[1]);
-        pair[1] = (int16_t)(pair[2] + pair[3]);
-        memcpy(block + ACT_HALF_SUM + 4 * g, pair, 4);
-        block[ACT_FACTOR + g] = (uint8_t)n;
-    }
-    prepare_pairs(halves, offset, block);
+    const float one = vf_lowest_lane(unit);
+    memcpy(block + ACT_UNIT, &one, sizeof one);
+    vi_store_even_bytes(block + ACT_FACTOR, vi_from_whole(factors));
+    vi_store_int16(block + ACT_HALF_SUM, sums);
+    store_pairs(halves, offset, sums, vi_from_whole(factors), block);
 }
 
 #endif

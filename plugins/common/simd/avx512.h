@@ -31,6 +31,9 @@ INLINE vi vi_load(const void *from)
 
 INLINE vi vi_keep(vi v)
 {
+#ifdef __AVX512F__
+    __asm__("" : "+v"(v));
+#endif
     return v;
 }
 
@@ -252,6 +255,12 @@ INLINE vdot vi_dot_add_at(vdot sum, vi w, const int8_t *x)
 #else
     return _mm512_dpbusd_epi32(sum, w, splat4(x));
 #endif
+}
+
+/* As vi_dot_add, with quads that are there already. */
+INLINE vdot vi_dot_add_quads(vdot sum, vi w, vi quads)
+{
+    return _mm512_dpbusd_epi32(sum, w, quads);
 }
 
 INLINE vi vi_broadcast(const void *p)
