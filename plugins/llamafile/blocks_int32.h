@@ -131,7 +131,7 @@ INLINE void add_half(struct traits t, int panels, int rows, const struct group *
 INLINE void dot_block(struct traits t, int panels, int rows, const struct group *views, const uint8_t *group,
                       vf out[][8])
 {
-    struct planes planes[2];
+    struct planes planes[2] = {{.one = vi_dot_zero()}};
     const bool halves = has_half_groups(t.dtype);
     const vf base = vf_set((float)START_BASE);
     vf scale[2][2];

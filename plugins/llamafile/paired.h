@@ -81,7 +81,7 @@ INLINE void add_half_pair(struct traits t, int panels, int rows, const struct gr
 {
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
     const uint8_t *starts = group + n * PAIRED_START;
-    struct planes planes[2];
+    struct planes planes[2] = {{.one = vi_dot_zero()}};
     vi dots[2][8], scales[2];
     UNROLL_FOR (int p = 0; p < panels; p++) {
         planes[p] = load_planes(t, views[p], 0);
@@ -105,7 +105,7 @@ INLINE void add_group_pair(struct traits t, int panels, int rows, const struct g
 {
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
     struct group next[2];
-    struct planes planes[2];
+    struct planes planes[2] = {{.one = vi_dot_zero()}};
     vi dots[2][8], scales[2];
     UNROLL_FOR (int p = 0; p < panels; p++) {
         scales[p] = load_pair_scales(t, views[p]);

@@ -11,14 +11,18 @@
 
 /* ---- lanes of 16 vectors to one lane each ---- */
 
+/* Quarters of two vectors. */
+#define QUARTERS(a, b, which) \
+    _mm512_castsi512_ps(_mm512_shuffle_i32x4(_mm512_castps_si512(a), _mm512_castps_si512(b), which))
+
 /* Steps of it: halves of two vectors, quarters, and the two last ones of each quarter. */
 INLINE vf vf_first_parts(int step, vf a, vf b)
 {
     switch (step) {
     case 0:
-        return _mm512_shuffle_f32x4(a, b, 0x44);
+        return QUARTERS(a, b, 0x44);
     case 1:
-        return _mm512_shuffle_f32x4(a, b, 0x88);
+        return QUARTERS(a, b, 0x88);
     case 2:
         return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
     default:
@@ -30,9 +34,9 @@ INLINE vf vf_second_parts(int step, vf a, vf b)
 {
     switch (step) {
     case 0:
-        return _mm512_shuffle_f32x4(a, b, 0xee);
+        return QUARTERS(a, b, 0xee);
     case 1:
-        return _mm512_shuffle_f32x4(a, b, 0xdd);
+        return QUARTERS(a, b, 0xdd);
     case 2:
         return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
     default:
@@ -81,8 +85,8 @@ INLINE vi vi_first_of_4(vi v)
 /* The largest lane, in all. */
 INLINE vf vf_largest(vf v)
 {
-    v = _mm512_max_ps(v, _mm512_shuffle_f32x4(v, v, 0x4e));
-    v = _mm512_max_ps(v, _mm512_shuffle_f32x4(v, v, 0xb1));
+    v = _mm512_max_ps(v, QUARTERS(v, v, 0x4e));
+    v = _mm512_max_ps(v, QUARTERS(v, v, 0xb1));
     v = _mm512_max_ps(v, _mm512_shuffle_ps(v, v, 0x4e));
     return _mm512_max_ps(v, vf_swap(v));
 }
