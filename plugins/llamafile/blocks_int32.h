@@ -2,7 +2,9 @@
 /*
  * blocks_int32.h - the products of a half panel with 2 to 8 rows of a block, for AVX-512 with VNNI: the same
  * numbers in the same order as product.h's, so a row has the same bits. vpdpbusd takes a quad of activations
- * from memory and broadcasts it, which costs nothing beside the product.
+ * from memory and broadcasts it. `panels` is 1, or 2: both half panels of a panel, with 8 rows; then a quad
+ * is loaded once for both, as a CPU that multiplies twice a cycle loads no more than that, too. Arrays of 8
+ * are those of a half panel's rows.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_INT32_H
 #define KT_PLUGINS_LLAMAFILE_BLOCKS_INT32_H

@@ -25,18 +25,22 @@
  *           TQ1_0 has a line of 4 times 16 bytes, one of each row: byte j has two numbers of three weights,
  *           in its low nibble of columns j, j + 4 and j + 8, in its high one of those 12 further on. A number
  *           is the three digits in base 3 less 13, without its sign. Lines of signs of 4 groups and of codes
- * of columns 24 + j and 28 + j of 2 groups stand before the heads. Q1_0, which has this form only, has bit i
- * of byte j of column 4i + j there: that is singles, by columns. It has one scale for 128 columns. Blocks of
- * 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two scales as float16,
- * which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5 (2.25). Scales keep the format's
- * own numbers, 6-bit ones in a byte each. A head has the float16 scales of a superblock; two that take 32
- * bytes share a line, in the first superblock of a pair, so that every chunk is aligned to 64. Float half
- * panels: column after column, 16 numbers each; BF16 in pairs of columns. Activations  One form for all
- * quantised formats (ACT_*), per 256 columns, but for levels and formats that multiply pairs (shared.h) or
- * bound sums (bounded.h); float32 for the others; a row holds both if gate and up need both. Level amx
- * multiplies many rows in bfloat16: its rows of stage 0 have that as well, behind the others; of stage 1,
- * where the rows of a product are known when they are packed, they have one or the other. h float32,
- * row-major.
+ *           of columns 24 + j and 28 + j of 2 groups stand before the heads. Q1_0, which has this form only,
+ *           has bit i of byte j of column 4i + j there: that is singles, by columns. It has one scale for
+ *           128 columns.
+ *           Blocks of 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two
+ *           scales as float16, which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5
+ *           (2.25). Scales keep the format's own numbers, 6-bit ones in a byte each. A head has the float16
+ *           scales of a superblock; two that take 32 bytes share a line, in the first superblock of a pair,
+ *           so that every chunk is aligned to 64.
+ *           Float half panels: column after column, 16 numbers each; BF16 in pairs of columns.
+ *
+ * Activations
+ *           One form for all quantised formats (ACT_*), per 256 columns, but for levels and formats that
+ *           multiply pairs (shared.h) or bound sums (bounded.h); float32 for the others; a row holds both if
+ *           gate and up need both. Level amx multiplies many rows in bfloat16: its rows of stage 0 have that
+ *           as well, behind the others; of stage 1, where the rows of a product are known when they are
+ *           packed, they have one or the other. h float32, row-major.
  *
  * With repack = no nothing of this is kept: a product packs each panel into scratch and multiplies that.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * paired.h - the products of a half panel with 1 to 8 rows of activations whose superblocks share a scale
- * (shared.h), for AVX-512 with VNNI and formats whose superblocks have integer scales.
+ * (shared.h), for AVX-512 with VNNI and formats whose superblocks have integer scales; and of both half
+ * panels of a panel with 8 rows, as in blocks_int32.h.
  *
  * vpdpbusd, vpmulld, vpdpwssd and FMA take turns in one unit, so what counts is how few of them are not
  * vpdpbusd. The dot products of two groups, or of both halves of a group, fit into int16: the first is

@@ -20,6 +20,7 @@
 #include "plugins/llamafile/bounded.h"
 #endif
 
+#include <float.h>
 #include <string.h>
 
 INLINE void quantize_group(const float *x, uint8_t *block, unsigned g)
@@ -66,8 +67,37 @@ INLINE void read_source(const uint8_t *from, uint32_t dtype, uint64_t c, unsigne
     memset(x + n, 0, (SUPERBLOCK - n) * sizeof(float));
 }
 
+#ifdef VEC_GROUPS
+/* As quantize_group, all groups at once; false: one has an infinity or NaN. */
+INLINE bool quantize_finite(const float *x, uint8_t *block)
+{
+    int8_t *q = (int8_t *)block + ACT_Q;
+    vf sums, largest;
+    vf_measure_halves(x, 1.0f, &sums, &largest);
+    if (vf_at_least(vf_set(FLT_MAX), largest) != 0xffff)
+        return false;
+    largest = vf_max(largest, vf_swap(largest));
+    const uint32_t tiny = ~vf_at_least(largest, vf_set(0x1p-118f));
+    const vf scales = vf_clear(tiny, vf_div(largest, vf_set(127.0f)));
+    vec_quantize_halves(x, vf_clear(tiny, vf_div(vf_set(127.0f), largest)), q);
+    const vi pairs = vi_pair_sums_halves(q), pairs32 = vi_add16(pairs, vi_swap(pairs));
+    vf_store_even(block + ACT_SCALE, scales);
+    vf_store_even(block + ACT_SUM32, vf_mul(scales, vf_from_int(vi_add_pairs16(pairs32))));
+    vf_store((float *)(void *)(block + ACT_SUM16), vf_mul(scales, vf_from_int(vi_add_pairs16(pairs))));
+    vi_store(block + ACT_PAIR16, vi_minus16(pairs));
+    vi_store_even(block + ACT_PAIR32, vi_minus16(pairs32));
+    return true;
+}
+#endif
+
 INLINE void quantize_groups(const float *x, uint8_t *block)
 {
+#ifdef VEC_GROUPS
+    if (quantize_finite(x, block)) {
+        memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
+        return;
+    }
+#endif
     for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++)
         quantize_group(x + GROUP * g, block, g);
     memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);

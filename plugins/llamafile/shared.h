@@ -12,7 +12,7 @@
 
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/simd/avx512_groups.h"
+#include "plugins/common/simd/simd.h"
 
 #include <float.h>
 #include <string.h>
@@ -64,7 +64,7 @@ INLINE void quantize_superblock(const float *x, bool halves, int offset, uint8_t
         factors = vf_round_up(vf_mul(scales, vf_div(vf_set(16.0f), largest)));
         factors = vf_min(vf_max(factors, vf_set(1.0f)), vf_set(16.0f));
         vec_quantize_halves(x, vf_div(vf_set(1.0f), vf_mul(unit, factors)), q);
-        sums = vi_sum_halves(q);
+        sums = vi_add_pairs16(vi_pair_sums_halves(q));
     }
     const float one = vf_lowest_lane(unit);
     memcpy(block + ACT_UNIT, &one, sizeof one);

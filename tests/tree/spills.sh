@@ -16,6 +16,7 @@ exceptions='
 llamafile_avx2    *                    92  parts of codes, scales and sums of 4 rows: 16 registers are few
 llamafile_avx_vnni *                   79  the same
 llamafile_avx512* *_compact_*           9  grids are looked up while sums wait
+llamafile_avx512_v* q?_k_both          10  planes of two half panels beside 16 sums
 attention_avx2    attend_floats         6  8 sums and the largest of each row
 attention_avx2    multiply_pairs_?      5  sums of 8 rows take all registers
 attention_avx2    rows_route           11  maxima of the choice, in memory as they are numbered

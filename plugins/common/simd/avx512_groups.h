@@ -7,7 +7,9 @@
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX512_GROUPS_H
 #define KT_PLUGINS_COMMON_SIMD_AVX512_GROUPS_H
 
-#include "plugins/common/simd/avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
+
+#define VEC_GROUPS
 
 /* ---- lanes of 16 vectors to one lane each ---- */
 
@@ -45,7 +47,7 @@ INLINE vf vf_second_parts(int step, vf a, vf b)
 }
 
 /* How lanes are brought together. */
-enum together { ADD_FLOATS, LARGEST_FLOAT, ADD_INTS };
+enum together { ADD_FLOATS, LARGEST_FLOAT, ADD_INT16 };
 
 INLINE vf vf_together(enum together how, int step, vf a, vf b)
 {
@@ -53,8 +55,8 @@ INLINE vf vf_together(enum together how, int step, vf a, vf b)
     if (how == ADD_FLOATS)
         return _mm512_add_ps(first, second);
     const vi ints[2] = {_mm512_castps_si512(first), _mm512_castps_si512(second)};
-    return _mm512_castsi512_ps(how == ADD_INTS ? _mm512_add_epi32(ints[0], ints[1])
-                                               : _mm512_max_epi32(ints[0], ints[1])); /* without sign */
+    return _mm512_castsi512_ps(how == ADD_INT16 ? _mm512_add_epi16(ints[0], ints[1])
+                                                : _mm512_max_epi32(ints[0], ints[1])); /* without sign */
 }
 
 /* Lane i: all of v[i], in the order of vec_abs_sum16. */
@@ -94,6 +96,22 @@ INLINE vf vf_largest(vf v)
 INLINE float vf_lowest_lane(vf v)
 {
     return _mm_cvtss_f32(_mm512_castps512_ps128(v));
+}
+
+/* v, and 0 where bits of `clear` are set. */
+INLINE vf vf_clear(uint32_t clear, vf v)
+{
+    return _mm512_maskz_mov_ps((__mmask16)~clear, v);
+}
+
+INLINE vi vi_add16(vi a, vi b)
+{
+    return _mm512_add_epi16(a, b);
+}
+
+INLINE vi vi_minus16(vi v)
+{
+    return _mm512_sub_epi16(_mm512_setzero_si512(), v);
 }
 
 /* To the next integer; v within 2^22. */
@@ -139,20 +157,24 @@ INLINE void vec_quantize_halves(const float *x, vf scales, int8_t *q)
     }
 }
 
-#if VEC_VNNI
-/* Sums of q over half groups. */
-INLINE vi vi_sum_halves(const int8_t *q)
+/* Of each half group two int16: sums of q at places 0 and 1 of 4, and 2 and 3. */
+INLINE vi vi_pair_sums_halves(const int8_t *q)
 {
     const vi turned = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    vf fours[4];
+    vf pairs[4];
     UNROLL_FOR (int i = 0; i < 4; i++)
-        fours[i] = _mm512_castsi512_ps(
-            _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), _mm512_loadu_si512(q + 64 * i)));
-    vf sums = vf_together(ADD_INTS, 3, vf_together(ADD_INTS, 2, fours[0], fours[1]),
-                          vf_together(ADD_INTS, 2, fours[2], fours[3]));
+        pairs[i] =
+            _mm512_castsi512_ps(_mm512_maddubs_epi16(_mm512_set1_epi8(1), _mm512_loadu_si512(q + 64 * i)));
+    vf sums = vf_together(ADD_INT16, 3, vf_together(ADD_INT16, 2, pairs[0], pairs[1]),
+                          vf_together(ADD_INT16, 2, pairs[2], pairs[3]));
     return _mm512_permutexvar_epi32(turned, _mm512_castps_si512(sums));
 }
-#endif
+
+/* Both int16 of each lane added up. */
+INLINE vi vi_add_pairs16(vi v)
+{
+    return _mm512_madd_epi16(v, _mm512_set1_epi16(1));
+}
 
 /* ---- what lanes become in memory ---- */
 
@@ -162,7 +184,19 @@ INLINE void vi_store_int16(void *p, vi v)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtsepi32_epi16(v));
 }
 
-/* 8 bytes: lanes 0, 2, 4, ... */
+/* 8 lanes: 0, 2, 4, ... */
+INLINE void vi_store_even(void *p, vi v)
+{
+    const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm256_storeu_si256((__m256i *)p, _mm512_castsi512_si256(_mm512_permutexvar_epi32(even, v)));
+}
+
+INLINE void vf_store_even(void *p, vf v)
+{
+    vi_store_even(p, _mm512_castps_si512(v));
+}
+
+/* 8 bytes: of the same lanes. */
 INLINE void vi_store_even_bytes(void *p, vi v)
 {
     const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);

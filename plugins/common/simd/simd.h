@@ -37,6 +37,7 @@
 #include "plugins/common/simd/avx2_points.h"
 #include "plugins/common/simd/avx2_sums.h"
 #elif SIMD_NUMBER(SIMD) == SIMD_avx512
+#include "plugins/common/simd/avx512_groups.h"
 #include "plugins/common/simd/avx512_int8.h"
 #include "plugins/common/simd/avx512_lookup.h"
 #include "plugins/common/simd/avx512_points.h"
