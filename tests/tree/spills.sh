@@ -29,6 +29,7 @@ amx_int4_amx      int4_microkernel_6*   7  the same
 rawint4_avx2      e2m1_*               22  the table of codes takes registers of sums
 rawint4_avx512_*  *_8                  60  sums of a tile and of its group are 32 vectors
 rawint4_avx512    e2m1_*               26  the table, and products in order
+*_avx512          microkernel_7        15  sums of a tile beside those of all tiles
 avx512_fp8_avx*   gemv_?_nan           38  NaN takes more constants, and is rare
 avx512_fp8_avx512 gemv_?_numbers       20  sums of a tile and of its group are 32 vectors
 '
