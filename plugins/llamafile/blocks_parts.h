@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks_parts.h - the products of a half panel with 2 to 4 rows of a block, or with up to 8 blocks of 4, for
+ * blocks_parts.h - the products of a half panel with 2 to 4 rows of a block, or with 5 to 32 of several, for
  * vectors of 8 rows: AVX2, whose dot products are gathered in int16, and AVX-VNNI. The same numbers in the
  * same order as product.h's, so a row has the same bits.
  *
@@ -278,16 +278,40 @@ INLINE void multiply_superblock(struct traits t, int rows, struct group weights,
         end_superblock(t, rows, head, weights.scales, acts, sums, out);
 }
 
-/* 2 to 4 rows, or several blocks of 4. `use`: of the first block. */
-INLINE void multiply_blocked(struct traits t, int rows, enum codes_use use, const uint8_t *half_panel,
-                             uint64_t k, const uint8_t *block, unsigned blocks, uint64_t distance, float *out)
+/* A superblock with the rows behind the first 4 of `rows`, whose codes these have left: blocks of 4, `size`
+ * bytes apart, and what is left of them. */
+INLINE void multiply_others(struct traits t, unsigned rows, struct group weights, unsigned n,
+                            const uint8_t *head, uint8_t *decoded, const uint8_t *acts, uint64_t size,
+                            float *out)
+{
+    for (unsigned row = 4; row < rows; row += 4) {
+        acts += size;
+        out += 4 * PANEL_ROWS;
+        switch (rows - row) {
+        case 1:
+            multiply_superblock(t, 1, weights, n, head, CODES_DECODED, decoded, acts, 0, out);
+            break;
+        case 2:
+            multiply_superblock(t, 2, weights, n, head, CODES_DECODED, decoded, acts, 0, out);
+            break;
+        case 3:
+            multiply_superblock(t, 3, weights, n, head, CODES_DECODED, decoded, acts, 0, out);
+            break;
+        default:
+            multiply_superblock(t, 4, weights, n, head, CODES_DECODED, decoded, acts, 0, out);
+        }
+    }
+}
+
+/* `all` rows, of which the first block has `first`: all, or 4 if it leaves its codes for others (`use`). */
+INLINE void multiply_blocked(struct traits t, int first, enum codes_use use, const uint8_t *half_panel,
+                             uint64_t k, const uint8_t *block, unsigned all, uint64_t distance, float *out)
 {
     _Alignas(64) uint8_t decoded[SUPERBLOCK / GROUP * DECODED_GROUP];
-    const uint64_t size = size_block(k);
     const uint8_t *scales = half_panel, *head = NULL;
     uint64_t groups = k / GROUP;
-    for (unsigned i = 0; i < blocks; i++)
-        clear_rows(rows, out + i * 4 * PANEL_ROWS, PANEL_ROWS);
+    for (unsigned row = 0; row < all; row++)
+        clear_rows(1, out + row * PANEL_ROWS, PANEL_ROWS);
     for (uint64_t s = 0; groups > 0; s++, block += 8 * BLOCK_GROUP) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         const uint8_t *heads = scales + size_scales(t, n), *codes = heads + size_heads(t, s);
@@ -295,10 +319,9 @@ INLINE void multiply_blocked(struct traits t, int rows, enum codes_use use, cons
         head = codes > heads ? heads : head + t.head_bytes * TILE_ROWS;
         for (const uint8_t *line = scales; line < codes; line += 64)
             bring(line, distance, 1);
-        multiply_superblock(t, rows, weights, n, head, use, decoded, block, distance, out);
-        for (unsigned i = 1; i < blocks; i++)
-            multiply_superblock(t, rows, weights, n, head, CODES_DECODED, decoded, block + i * size, 0,
-                                out + i * 4 * PANEL_ROWS);
+        multiply_superblock(t, first, weights, n, head, use, decoded, block, distance, out);
+        if (use == CODES_LEFT)
+            multiply_others(t, all, weights, n, head, decoded, block, size_block(k), out);
         scales = codes + n * 64 * t.bits;
         groups -= n;
     }

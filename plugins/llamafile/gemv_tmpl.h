@@ -153,7 +153,7 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
     if (multiply)
         multiply(half_panel->data, panel->k, block, panel->distance, out);
     else if (several)
-        several(half_panel->data, panel->k, block, rows / BLOCKED_ROWS, panel->distance, out);
+        several(half_panel->data, panel->k, block, rows, panel->distance, out);
     return multiply || several;
 }
 #else
@@ -214,18 +214,21 @@ DEFINE_HALF_PANELS(half_panels_2, 2)
 DEFINE_HALF_PANELS(half_panels_4, 4)
 #ifdef ROWS_BLOCKED
 DEFINE_HALF_PANELS(half_panels_3, 3)
-DEFINE_HALF_PANELS(half_panels_8, 8)
-#if BLOCKS_OF_8
 DEFINE_HALF_PANELS(half_panels_5, 5)
 DEFINE_HALF_PANELS(half_panels_6, 6)
 DEFINE_HALF_PANELS(half_panels_7, 7)
-#else /* codes are decoded once for all rows */
-DEFINE_HALF_PANELS(half_panels_12, 12)
-DEFINE_HALF_PANELS(half_panels_16, 16)
-DEFINE_HALF_PANELS(half_panels_20, 20)
-DEFINE_HALF_PANELS(half_panels_24, 24)
-DEFINE_HALF_PANELS(half_panels_28, 28)
-DEFINE_HALF_PANELS(half_panels_32, 32)
+DEFINE_HALF_PANELS(half_panels_8, 8)
+#if !BLOCKS_OF_8 /* codes are decoded once for all rows */
+#define FOUR(DO, a, b, c, d) DO(a) DO(b) DO(c) DO(d)
+#define EACH_MANY(DO)        \
+    FOUR(DO, 32, 31, 30, 29) \
+    FOUR(DO, 28, 27, 26, 25) \
+    FOUR(DO, 24, 23, 22, 21) \
+    FOUR(DO, 20, 19, 18, 17) \
+    FOUR(DO, 16, 15, 14, 13) \
+    FOUR(DO, 12, 11, 10, 9)
+#define DEFINE_MANY(rows) DEFINE_HALF_PANELS(half_panels_##rows, rows)
+EACH_MANY(DEFINE_MANY)
 #endif
 #endif
 
@@ -234,19 +237,13 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
     static const struct microkernel microkernels[] = {
 #ifdef ROWS_BLOCKED
 #if !BLOCKS_OF_8
-        {32, 8, {half_panels_32, half_panels_32}},
-        {28, 7, {half_panels_28, half_panels_28}},
-        {24, 6, {half_panels_24, half_panels_24}},
-        {20, 5, {half_panels_20, half_panels_20}},
-        {16, 4, {half_panels_16, half_panels_16}},
-        {12, 3, {half_panels_12, half_panels_12}},
+#define LIST_MANY(rows) {rows, (rows + 3) / 4, {half_panels_##rows, half_panels_##rows}},
+        EACH_MANY(LIST_MANY)
 #endif
-        {8, 2, {half_panels_8, half_panels_8}},
-#if BLOCKS_OF_8
+            {8, 2, {half_panels_8, half_panels_8}},
         {7, 2, {half_panels_7, half_panels_7}},
         {6, 2, {half_panels_6, half_panels_6}},
         {5, 2, {half_panels_5, half_panels_5}},
-#endif
 #endif
         {4, 1, {half_panels_4, half_panels_4}},
 #ifdef ROWS_BLOCKED

@@ -40,10 +40,10 @@
 /* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
 typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
                               const uint8_t *const *sums, uint64_t distance, float *out);
-/* ... and those with 2 to 8 rows that lie in blocks (blocks.h); with several blocks of 4. */
+/* ... and those with 2 to 8 rows that lie in blocks (blocks.h); with 5 to 32 rows of several blocks of 4. */
 typedef void (*block_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, uint64_t distance,
                          float *out);
-typedef void (*blocks_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned blocks,
+typedef void (*blocks_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned rows,
                           uint64_t distance, float *out);
 /* ... 8 rows with both half panels, whose second is so many bytes behind the first. */
 typedef void (*both_fn)(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block,
@@ -142,19 +142,19 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
      name##_block_6, name##_block_7, name##_block_8},                \
         NULL
 #else
-#define BLOCK_PRODUCT(name, rows, ...)                                                              \
-    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,    \
-                                    uint64_t distance, float *out)                                  \
-    {                                                                                               \
-        multiply_blocked((struct traits){__VA_ARGS__}, rows, CODES_PACKED, half_panel, k, block, 1, \
-                         distance, out);                                                            \
+#define BLOCK_PRODUCT(name, rows, ...)                                                                 \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,       \
+                                    uint64_t distance, float *out)                                     \
+    {                                                                                                  \
+        multiply_blocked((struct traits){__VA_ARGS__}, rows, CODES_PACKED, half_panel, k, block, rows, \
+                         distance, out);                                                               \
     }
 #define BLOCKS_PRODUCT(name, ...)                                                                           \
-    static void name##_blocks(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned blocks, \
+    static void name##_blocks(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned rows,   \
                               uint64_t distance, float *out)                                                \
     {                                                                                                       \
-        multiply_blocked((struct traits){__VA_ARGS__}, 4, CODES_LEFT, half_panel, k, block, blocks,         \
-                         distance, out);                                                                    \
+        multiply_blocked((struct traits){__VA_ARGS__}, 4, CODES_LEFT, half_panel, k, block, rows, distance, \
+                         out);                                                                              \
     }
 #define SEVERAL_PRODUCTS(name, ...)     \
     BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
@@ -175,7 +175,7 @@ struct half_panel_kernel {
     half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
     dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
     block_fn blocked[7];       /* 2 to 8 rows, or to 4; NULL: without ROWS_BLOCKED */
-    blocks_fn several;         /* blocks of 4 */
+    blocks_fn several;         /* more rows than a block of 4 */
 };
 
 /* find_kernel and pack_lines of level avx2. */
