@@ -294,6 +294,7 @@ def test_turns():
         server.wait_metric("kt_queue_depth", lambda n: n == 8)
         for s in held:
             s.close()
+        server.wait_metric("kt_queue_depth", lambda n: n == 0)  # none runs between two of them, either
         server.wait_metric("kt_running", lambda n: n == 0)
         equal((cached(server, "one"), cached(server, "two")), (0, 64), "cached tokens with --share-prefixes")
     answers = [int(n) for n in re.findall(r"answer (\d+) tokens", "".join(l for l in server.log if "hung up" not in l))]
