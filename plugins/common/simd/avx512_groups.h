@@ -184,11 +184,16 @@ INLINE void vi_store_int16(void *p, vi v)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtsepi32_epi16(v));
 }
 
-/* 8 lanes: 0, 2, 4, ... */
+/* Lanes 0, 2, 4, ... first. */
+INLINE vi vi_even_first(vi v)
+{
+    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0), v);
+}
+
+/* Those 8 lanes; as 8 bytes. */
 INLINE void vi_store_even(void *p, vi v)
 {
-    const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
-    _mm256_storeu_si256((__m256i *)p, _mm512_castsi512_si256(_mm512_permutexvar_epi32(even, v)));
+    _mm256_storeu_si256((__m256i *)p, _mm512_castsi512_si256(vi_even_first(v)));
 }
 
 INLINE void vf_store_even(void *p, vf v)
@@ -196,11 +201,9 @@ INLINE void vf_store_even(void *p, vf v)
     vi_store_even(p, _mm512_castps_si512(v));
 }
 
-/* 8 bytes: of the same lanes. */
 INLINE void vi_store_even_bytes(void *p, vi v)
 {
-    const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
-    _mm_storel_epi64((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_permutexvar_epi32(even, v)));
+    _mm_storel_epi64((__m128i *)p, _mm512_cvtsepi32_epi8(vi_even_first(v)));
 }
 
 /* Lanes 0, 1 of a, then those of b, lanes 2, 3, ...: 8 times 16 bytes. */
