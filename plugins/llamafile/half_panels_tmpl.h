@@ -10,6 +10,8 @@
  *                 the compact forms and floats
  *             BORROWS_AVX2                 defined: level avx2's functions multiply all but several rows of
  *                 some formats (EACH_WIDE); wants ROWS_BLOCKED
+ *             BORROWS_VNNI                 defined: level avx512_vnni's functions multiply all formats whose
+ *                 codes are not looked up, which is all that VBMI is for; wants ROWS_PAIRED
  *             ROWS_PAIRED                  defined: rows whose superblocks share a scale are multiplied as
  *                 pairs (paired.h); wants ROWS_BLOCKED
  *             ROWS_BOUNDED                 defined: rows of some formats have bounded sums (bounded.h), which
@@ -54,36 +56,47 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
 
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
  * and 128 as groups of 32. Those of most models first: level avx_vnni has no others of its own, as each
- * takes the compiler as long. */
-#define EACH_WIDE(DO)                                          \
-    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)      \
-    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)      \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)    \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)    \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)    \
-    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)    \
-    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)   \
+ * takes the compiler as long. CODES are multiplied as they are, POINTS looked up in a table. */
+#define EACH_WIDE_CODES(DO)                                  \
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)    \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)    \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)  \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)  \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)  \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)  \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)
+#define EACH_WIDE_POINTS(DO)                                   \
     DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \
     DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false) \
     DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)
-#define EACH_QUANT(DO)                                           \
-    EACH_WIDE(DO)                                                \
-    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0, false, false)        \
-    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16, false, false)       \
-    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0, false, false)        \
+#define EACH_WIDE(DO) EACH_WIDE_CODES(DO) EACH_WIDE_POINTS(DO)
+#define EACH_OTHER_CODES(DO)                                 \
+    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0, false, false)    \
+    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16, false, false)   \
+    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0, false, false)    \
+    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1, false, false) \
+    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1, false, false)
+#define EACH_OTHER_POINTS(DO)                                    \
     DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0, false, false)     \
     DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0, false, false)    \
     DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0, false, false) \
     DO(iq2_xs, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0, false, false)  \
-    DO(iq2_s, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0, false, false)    \
     DO(iq3_xxs, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0, false, false) \
     DO(iq3_s, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0, false, false)     \
-    DO(tq1_0, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1, false, false)     \
-    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1, false, false)     \
-    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0, false, false)      \
-    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1, false, false)
+    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0, false, false)
+#define EACH_POINTS(DO) EACH_WIDE_POINTS(DO) EACH_OTHER_POINTS(DO)
+/* The functions of another format, whose half panels only are packed differently. */
+#define EACH_TWIN_OF_CODES(DO) DO(tq2_0, KT_DTYPE_TQ1_0)
+#define EACH_TWIN_OF_POINTS(DO) DO(iq2_xs, KT_DTYPE_IQ2_S)
+#ifdef BORROWS_VNNI
+#define EACH_QUANT(DO) EACH_POINTS(DO)
+#define EACH_TWIN(DO) EACH_TWIN_OF_POINTS(DO)
+#else
+#define EACH_QUANT(DO) EACH_WIDE(DO) EACH_OTHER_CODES(DO) EACH_OTHER_POINTS(DO)
+#define EACH_TWIN(DO) EACH_TWIN_OF_CODES(DO) EACH_TWIN_OF_POINTS(DO)
+#endif
 /* The compact forms: as in layout.c's table. */
-#define EACH_COMPACT(DO)                                                \
+#define EACH_COMPACT_POINTS(DO)                                         \
     DO(iq1_s_compact, KT_DTYPE_IQ1_S, 1, 2, 16, 256, 9, true, false)    \
     DO(iq1_m_compact, KT_DTYPE_IQ1_M, 1, 2, 24, 256, 9, true, false)    \
     DO(iq2_xxs_compact, KT_DTYPE_IQ2_XXS, 2, 2, 4, 256, 0, true, false) \
@@ -91,12 +104,19 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     DO(iq2_s_compact, KT_DTYPE_IQ2_S, 2, 2, 16, 256, 0, true, false)    \
     DO(iq3_xxs_compact, KT_DTYPE_IQ3_XXS, 3, 2, 4, 256, 0, true, false) \
     DO(iq3_s_compact, KT_DTYPE_IQ3_S, 3, 2, 8, 256, 0, true, false)     \
-    DO(tq1_0_compact, KT_DTYPE_TQ1_0, 1, 2, 24, 256, 1, true, false)    \
+    DO(tq1_0_compact, KT_DTYPE_TQ1_0, 1, 2, 24, 256, 1, true, false)
+#ifdef BORROWS_VNNI
+#define EACH_COMPACT(DO) EACH_COMPACT_POINTS(DO)
+#define EACH_FLOAT(DO)
+#else
+#define EACH_COMPACT(DO)    \
+    EACH_COMPACT_POINTS(DO) \
     DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, true, false)
 #define EACH_FLOAT(DO)    \
     DO(f32, KT_DTYPE_F32) \
     DO(f16, KT_DTYPE_F16) \
     DO(bf16, KT_DTYPE_BF16)
+#endif
 
 #define QUANT_PRODUCT(name, rows, ...)                                                              \
     static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,       \
@@ -178,6 +198,18 @@ struct half_panel_kernel {
     blocks_fn several;         /* more rows than a block of 4 */
 };
 
+/* Of ROWS_PAIRED: those that multiply pairs (paired.h), by a row too. */
+struct paired_kernel {
+    uint32_t dtype;
+    block_fn multiply[8]; /* 1 to 8 rows */
+    both_fn both;
+};
+
+/* find_kernel, find_paired_kernel and find_both of level avx512_vnni. */
+const struct half_panel_kernel *llamafile_avx512_vnni_kernel(uint32_t dtype, bool compact);
+const struct paired_kernel *llamafile_avx512_vnni_paired(uint32_t dtype);
+both_fn llamafile_avx512_vnni_both(uint32_t dtype, bool shared);
+
 /* find_kernel and pack_lines of level avx2. */
 const struct half_panel_kernel *llamafile_avx2_kernel(uint32_t dtype, bool compact);
 bool llamafile_avx2_lines(const struct llamafile_format *format, const struct kt_view *view, uint64_t begin,
@@ -214,8 +246,10 @@ EACH_QUANT(BLOCK_PRODUCTS)
 EACH_QUANT(QUANT_PRODUCTS)
 #endif
 
-#ifdef ROWS_PAIRED
-/* Those that multiply pairs (paired.h), by a row too. */
+#ifdef BORROWS_VNNI
+#define find_paired_kernel(dtype) llamafile_avx512_vnni_paired(dtype)
+#define find_both(dtype, shared) llamafile_avx512_vnni_both(dtype, shared)
+#elif defined ROWS_PAIRED
 #define EACH_PAIRED(DO)                                     \
     DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false) \
     DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false) \
@@ -245,11 +279,6 @@ EACH_QUANT(QUANT_PRODUCTS)
     PAIRED_PRODUCT(name, 8, __VA_ARGS__)
 EACH_PAIRED(PAIRED_PRODUCTS)
 
-struct paired_kernel {
-    uint32_t dtype;
-    block_fn multiply[8]; /* 1 to 8 rows */
-    both_fn both;
-};
 #define PAIRED_KERNEL(name, dtype, ...)                                                               \
     {dtype,                                                                                           \
      {name##_pairs_1, name##_pairs_2, name##_pairs_3, name##_pairs_4, name##_pairs_5, name##_pairs_6, \
@@ -328,8 +357,12 @@ EACH_FLOAT(FLOAT_DEQUANTIZE)
 static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
 {
     static const struct half_panel_kernel kernels[] = {EACH_COMPACT(COMPACT_KERNEL) EACH_QUANT(QUANT_KERNEL)
-                                                           EACH_FLOAT(FLOAT_KERNEL)};
+                                                           EACH_TWIN(QUANT_KERNEL) EACH_FLOAT(FLOAT_KERNEL)};
     const struct half_panel_kernel *kernel = kernels;
+#ifdef BORROWS_VNNI
+    if (!dtype_has_points(dtype) && !(compact && dtype == KT_DTYPE_TQ1_0))
+        return llamafile_avx512_vnni_kernel(dtype, compact);
+#endif
     while (kernel->dtype != dtype || kernel->compact > compact) /* layout() has taken no other */
         kernel++;
     return kernel;

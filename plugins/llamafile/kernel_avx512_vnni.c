@@ -15,3 +15,18 @@
 #include "plugins/llamafile/kernel_tmpl.h"
 
 LLAMAFILE_LEVEL(avx512_vnni);
+
+const struct half_panel_kernel *llamafile_avx512_vnni_kernel(uint32_t dtype, bool compact)
+{
+    return find_kernel(dtype, compact);
+}
+
+const struct paired_kernel *llamafile_avx512_vnni_paired(uint32_t dtype)
+{
+    return find_paired_kernel(dtype);
+}
+
+both_fn llamafile_avx512_vnni_both(uint32_t dtype, bool shared)
+{
+    return find_both(dtype, shared);
+}

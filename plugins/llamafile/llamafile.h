@@ -333,6 +333,13 @@ static inline const int8_t *format_table(uint32_t dtype)
     }
 }
 
+/* Are codes looked up in a table? */
+static inline bool dtype_has_points(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_IQ4_NL || dtype == KT_DTYPE_MXFP4 || dtype == KT_DTYPE_NVFP4 ||
+           format_table(dtype) != NULL;
+}
+
 /* Are codes of 3 bits triples, not pairs and singles? */
 static inline bool format_has_triples(uint32_t dtype, unsigned bits)
 {
