@@ -5,12 +5,11 @@
 
 int kt_thread_start(pthread_t *thread, void *(*function)(void *), void *argument)
 {
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     sigset_t blocked, before;
     (void)sigfillset(&blocked);
-    (void)sigdelset(&blocked, SIGBUS);
-    (void)sigdelset(&blocked, SIGSEGV);
-    (void)sigdelset(&blocked, SIGFPE);
-    (void)sigdelset(&blocked, SIGILL);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        (void)sigdelset(&blocked, faults[i]);
     (void)pthread_sigmask(SIG_SETMASK, &blocked, &before);
     int failure = pthread_create(thread, NULL, function, argument);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -296,6 +296,8 @@ void kt_verbose_end(const struct kt_cli *cli, double since);
 void kt_signals_install(void);
 /* The file that is being mapped, for that line; NULL: none. */
 void kt_signals_mapped(const char *path);
+/* The modes that standard input's terminal has now are to be had again when SIGBUS ends the command. */
+void kt_signals_terminal(void);
 /* A file to remove if a signal ends the command; NULL: none any more. */
 void kt_signals_temporary(const char *path);
 /* Signals that would end the command wait, while a temporary file has no name that is known here. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 /* Handlers may only use what was prepared before. */
@@ -14,6 +15,8 @@ static char bus_message[1200];
 static volatile sig_atomic_t bus_length;
 static char temporary_path[4096];
 static volatile sig_atomic_t has_temporary;
+static struct termios terminal_modes;
+static volatile sig_atomic_t has_terminal;
 
 static void write_all(const char *text, size_t length)
 {
@@ -39,6 +42,8 @@ static void handle_bus(int number)
     /* Several threads may hit the hole at once: the first one prints, and ends them all. */
     while (__atomic_test_and_set(&said, __ATOMIC_RELAXED))
         pause();
+    if (has_terminal)
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &terminal_modes);
     write_all(bus_message, (size_t)bus_length);
     remove_temporary();
     _exit(KT_EXIT_PROBLEM);
@@ -65,6 +70,11 @@ void kt_signals_mapped(const char *path)
                  "disk that can be read whole, or use --io read\n",
                  n ? names[n - 1] : "its name is unknown", n > 1 ? " or " : "", n > 1 ? names[0] : "");
     bus_length = length < (int)sizeof(bus_message) ? length : (int)sizeof(bus_message) - 1;
+}
+
+void kt_signals_terminal(void)
+{
+    has_terminal = tcgetattr(STDIN_FILENO, &terminal_modes) == 0;
 }
 
 void kt_signals_temporary(const char *path)
@@ -99,10 +109,22 @@ void kt_signals_hold(bool held)
     pthread_sigmask(held ? SIG_BLOCK : SIG_UNBLOCK, &ends, NULL); /* threads of the library take none */
 }
 
+/* Blocked by the caller, they would kill without a message. */
+static void unblock_faults(void)
+{
+    static const int numbers[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t faults;
+    sigemptyset(&faults);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        sigaddset(&faults, numbers[i]);
+    pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+}
+
 void kt_signals_install(void)
 {
     struct sigaction action;
     kt_signals_mapped(NULL);
+    unblock_faults();
     memset(&action, 0, sizeof(action));
     action.sa_handler = handle_bus;
     sigaction(SIGBUS, &action, NULL);

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import stat
 import struct
@@ -234,9 +235,15 @@ if len(sys.argv) > 3:
     # An answer that went on to the context's end made the conversation begin anew.
     check(known and (int(known[2]) >= 64 or stopped < 3), "only what is new is computed:", known and known[0])
     t.end()
-    t = Terminal(sys.argv[3], "--chat-template", "chatml", "--temperature", "1", "--seed", "5", "--tokens", "16")
+    path = os.path.join(folder, "shrinks.gguf")
+    shutil.copyfile(sys.argv[3], path)
+    t = Terminal(path, "--chat-template", "chatml", "--temperature", "1", "--seed", "5", "--tokens", "16")
     t.prompt()
     check(plain(t.say("Who?")).split("[16")[0].split("\n", 1)[1] != plain(t.say("/retry")).split("[16")[0].split("\n", 1)[1],
           "/retry has another answer")
-    t.end()
+    # Its file becomes shorter while it is mapped.
+    os.truncate(path, 20000)
+    t.type("Why?\r")
+    t.wait("kt: error: a mapped file shrank or could not be read: %s; " % path)
+    t.end(1, b"")
 finish()

@@ -6,6 +6,7 @@
 #include "tools/engine/chat/screen.h"
 #include "tools/engine/chat/wake.h"
 #include "tools/engine/text/utf8.h"
+#include "tools/kt/cli.h"
 
 #include <errno.h>
 #include <histedit.h>
@@ -182,6 +183,7 @@ enum kt_status kt_line_open(FILE *out, struct kt_line **line, struct kt_error *e
     struct kt_line *made = calloc(1, sizeof(*made));
     if (made) {
         made->out = out;
+        kt_signals_terminal();
         made->editor = el_init("kt", stdin, out, stderr);
         made->history = history_winit();
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler.c - a scheduler's life, and its thread. */
 #include "tools/engine/base/fail.h"
+#include "tools/engine/base/thread.h"
 #include "tools/engine/scheduler/internal.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -208,14 +208,9 @@ static void empty(struct kt_scheduler *s)
     free(s->mask);
 }
 
-/* Signals are for other threads. */
 static enum kt_status start_thread(struct kt_scheduler *s, struct kt_error *error)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&s->thread, NULL, kt_scheduler_main, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = kt_engine_thread(&s->thread, kt_scheduler_main, s);
     return failed ? kt_engine_fail(error, KT_E_SYSTEM, "no thread for the scheduler: %s", strerror(failed))
                   : KT_OK;
 }
