@@ -40,6 +40,12 @@ while read -r file; do
     grep -qxF "$file" "$work/built" || echo "$file: no .am of $top lists it"
 done <"$work/files" >"$work/wrong"
 
+# Threads are started by base/thread.h, which leaves the signals of faults unblocked; and nobody waits by a clock that
+# may be set.
+calls='pthread_create|sigfillset|CLOCK_REALTIME|gettimeofday|pthread_[a-z]*_timed[a-z]*|sem_timedwait'
+xargs grep -nEo "\<($calls)\>" <"$work/files" | grep -v "^$top/base/thread\.[ch]:" |
+    sed 's/$/: threads are of base\/thread.h, and waits of CLOCK_MONOTONIC/' >>"$work/wrong" || true
+
 # judge - reads FILE HEADER, the header with its quotes, and says what is wrong.
 judge() {
     awk -v rooms="$work/rooms" -v public="$work/public" -v top=$top/ '

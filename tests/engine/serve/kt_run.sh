@@ -84,6 +84,7 @@ start "$model" --context 256 --chat-template chatml --timeout 1 --log-level erro
 run_python serve_fuzz.py "$port" "${KT_TEST_CASES:-2000}" "${KT_TEST_SEED:-1}"
 stop 0
 
-# Keys, limits, signals: servers of their own.
+# Keys, limits, signals, crowds: servers of their own.
 run_python serve_limits.py "$model" "$dir" "$kt_program"
+run_python serve_crowd.py "$model" "$dir" "$kt_program"
 finish

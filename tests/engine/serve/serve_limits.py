@@ -4,89 +4,20 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 
-from serve_client import Server, check, equal, finish
-
-model, folder, kt = sys.argv[1:]
-# What takes a second or more on any machine: the reference backend is slow everywhere.
-SLOW = ("--backend", "reference")
-LONG = {"prompt": "ROMEO:", "max_tokens": 700, "ignore_eos": True, "temperature": 0}
-COMPLETIONS = "/v1/completions"
-
-
-class Process(Server):
-    """A server that was started with `words`; `with` ends it."""
-
-    def __init__(self, *words, environment=None):
-        self.process = subprocess.Popen([kt, "run", model, "--port", "0", "--threads", "2", *words],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, **(environment or {})))
-        self.log, self.is_ready, port = [], threading.Event(), []
-
-        def read():
-            for line in self.process.stderr:
-                self.log.append(line)
-                found = re.search(r"ready: http://.*:(\d+)$", line)
-                if found:
-                    port.append(int(found.group(1)))
-                    self.is_ready.set()
-            self.is_ready.set()
-
-        self.reader = threading.Thread(target=read)
-        self.reader.start()
-        self.is_ready.wait(120)
-        if not port:
-            sys.exit("no server: " + "".join(self.log))
-        super().__init__(port[0])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.wait(0)
-
-    def wait(self, code):
-        try:
-            equal(self.process.wait(60), code, "exit status", "".join(self.log)[-2000:])
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            check(False, "the server did not end")
-        self.reader.join()
-        check("Sanitizer" not in "".join(self.log), "".join(self.log)[-3000:])
+from serve_client import check, equal, finish
+from serve_process import COMPLETIONS, LONG, SLOW, Process, begin, folder, model, read_all
 
 
 def memory(server, what):
     """Bytes: VmRSS now, VmHWM at most."""
     with open("/proc/%d/status" % server.process.pid) as file:
         return int(re.search(what + r":\s+(\d+) kB", file.read()).group(1)) << 10
-
-
-def begin(server, body, headers=b""):
-    """Sends a request and leaves the answer in the socket."""
-    data = json.dumps(body).encode()
-    s = socket.create_connection(("127.0.0.1", server.port), 60)
-    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers +
-              b"Content-Length: %d\r\n\r\n" % len(data) + data)
-    return s
-
-
-def read_all(s):
-    data = b""
-    while True:
-        try:
-            piece = s.recv(65536)
-        except OSError:
-            return data
-        if not piece:
-            return data
-        data += piece
 
 
 def cached(server, key):
@@ -138,8 +69,16 @@ def test_keys():
         check("-key" not in "".join(server.log), "no key may be logged")
 
 
+SHIM = os.path.join(os.environ["KT_TEST_BUILD"], ".libs/serve_clock.so")
+SET_BACK = {"LD_PRELOAD": SHIM, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+if not os.path.exists(SHIM):
+    print("not run: a clock that is set back: serve_clock.so was not built")
+    SET_BACK = {}
+
+
 def test_bodies():
-    with Process("--max-body", "1024", "--timeout", "1", "--context", "64") as server:
+    # Somebody sets the clock back by an hour.
+    with Process("--max-body", "1024", "--timeout", "1", "--context", "64", environment=SET_BACK) as server:
         server.error("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}, 400,
                      code="no_chat_template")
         status, reply = server.post("/tokenize", {"prompt": "x" * 2000})
@@ -301,18 +240,40 @@ def test_turns():
     equal([n for n in answers if 3 <= n < 300], [3, 4, 5, 6], "one key is one client, however it is spelled")
 
 
-def test_connections():
-    with Process("--max-connections", "2", "--context", "2048", *SLOW) as server:
-        held = [begin(server, LONG) for _ in range(2)]
-        end = time.monotonic() + 20
-        status = 0
-        while status != 503 and time.monotonic() < end:
-            status, headers, body = server.request("GET", "/health")
-        equal(status, 503, "more requests than --max-connections")
-        equal(json.loads(body)["error"]["code"], "too_many_connections", "code")
-        check("Retry-After" in headers, "Retry-After")
-        for s in held:
-            s.close()
+FAULTS = {signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
+
+
+def blocked(pid):
+    """The faults that some thread blocks, each of which would end the process without a message."""
+    found = set()
+    for thread in os.listdir("/proc/%d/task" % pid):
+        try:
+            with open("/proc/%d/task/%s/status" % (pid, thread)) as file:
+                mask = int(re.search(r"SigBlk:\s+(\w+)", file.read()).group(1), 16)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # that of a connection which has ended
+        found |= {fault for fault in FAULTS if mask >> fault - 1 & 1}
+    return found
+
+
+def test_shrinks():
+    """A model that becomes shorter while it is mapped, also where whoever starts kt has blocked the signal of that."""
+    path = os.path.join(folder, "shrinks.gguf")
+    for words, before in ((), None), (SLOW, lambda: signal.pthread_sigmask(signal.SIG_BLOCK, FAULTS)):
+        shutil.copyfile(model, path)
+        server = Process("--context", "64", *words, served=path, before=before)
+        equal(server.post(COMPLETIONS, {"prompt": "x", "max_tokens": 1})[0], 200, "before the file shrinks")
+        equal(blocked(server.process.pid), set(), "blocked signals of faults")
+        os.truncate(path, 20000)
+        equal(read_all(begin(server, {"prompt": "other", "max_tokens": 1})), b"", "an answer without weights")
+        server.wait(1)
+        said = [line for line in server.log if line.startswith("kt: error: ")]
+        wanted = "kt: error: a mapped file shrank or could not be read: %s; " % path
+        check(len(said) == 1 and said[0].startswith(wanted) and said[0].endswith(" --io read\n"), "the message", server.log)
+    shutil.copyfile(model, path)
+    with Process("--context", "64", "--io", "read", served=path) as server:
+        os.truncate(path, 20000)
+        equal(server.post(COMPLETIONS, {"prompt": "other", "max_tokens": 1})[0], 200, "a file that was read")
 
 
 def test_signals():

@@ -20,8 +20,6 @@
 
 /* A thread's stack: a template takes up to 256 KiB of it, and sanitizers several times as much. */
 #define STACK_SIZE (UINT64_C(2) << 20)
-/* Connections above the limit that are told so, before further ones are just closed. */
-#define SPARE_CONNECTIONS 16
 #define BLOCK_SIZE 16384
 
 struct kt_http {
@@ -52,12 +50,23 @@ static void find_address(struct kt_exchange *exchange)
         strcpy(exchange->address, "?");
 }
 
+static void free_exchange(struct kt_exchange *exchange)
+{
+    if (!exchange)
+        return;
+    kt_head_free(&exchange->head);
+    kt_buffer_free(&exchange->body);
+    free(exchange);
+}
+
 static struct kt_exchange *open_exchange(struct kt_server *server, struct MHD_Connection *connection,
-                                         const char *path, const char *method)
+                                         const char *method)
 {
     struct kt_exchange *exchange = calloc(1, sizeof(*exchange));
-    if (!exchange)
+    if (!exchange || !kt_head_read(&exchange->head, connection)) {
+        free_exchange(exchange);
         return NULL;
+    }
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     exchange->server = server;
@@ -65,26 +74,23 @@ static struct kt_exchange *open_exchange(struct kt_server *server, struct MHD_Co
     exchange->fd = info ? info->connect_fd : -1;
     exchange->start = kt_cli_now();
     copy_printable(exchange->method, sizeof(exchange->method), method);
-    copy_printable(exchange->path, sizeof(exchange->path), path);
     find_address(exchange);
     return exchange;
 }
 
 static struct kt_connection *find_connection(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
 static void notice_connection(void *data, struct MHD_Connection *connection, void **slot,
                               enum MHD_ConnectionNotificationCode code)
 {
     struct kt_http *http = data;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (code == MHD_CONNECTION_NOTIFY_STARTED && info)
-        *slot = kt_connection_open(http->connections, info->connect_fd);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *slot = kt_connection_find(http->connections,
+                                   MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+                                       ->connect_fd);
     else if (code == MHD_CONNECTION_NOTIFY_CLOSED)
         kt_connection_close(*slot);
 }
@@ -122,13 +128,7 @@ static void end_exchange(void *data, struct MHD_Connection *connection, void **s
     if (exchange->is_counted)
         atomic_fetch_sub(&exchange->server->http->n_running, 1);
     kt_body_done(exchange);
-    kt_buffer_free(&exchange->body);
-    free(exchange);
-}
-
-const char *kt_exchange_header(const struct kt_exchange *exchange, const char *name)
-{
-    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+    free_exchange(exchange);
 }
 
 void kt_exchange_wait(struct kt_exchange *exchange, bool waits)
@@ -280,157 +280,9 @@ bool kt_reply_stream(struct kt_exchange *exchange, const struct kt_stream *strea
     return queue(exchange, 200, response);
 }
 
-/* ---- what holds for every path ---- */
+/* ---- requests ---- */
 
-static const struct kt_route *find_route(const char *method, const char *path, bool *is_method)
-{
-    const struct kt_route *found = NULL;
-    bool is_head = strcmp(method, "HEAD") == 0;
-    *is_method = false;
-    for (const struct kt_route *route = kt_routes; route->path && !*is_method; route++) {
-        size_t length = strlen(route->path);
-        bool is_prefix = route->path[length - 1] == '*';
-        if (is_prefix ? strncmp(route->path, path, length - 1) != 0 : strcmp(route->path, path) != 0)
-            continue;
-        found = route;
-        *is_method = strcmp(route->method, is_head ? "GET" : method) == 0;
-    }
-    return found;
-}
-
-static bool check_origin(const struct kt_exchange *exchange, struct kt_problem *problem)
-{
-    const struct kt_server *server = exchange->server;
-    const char *host = kt_exchange_header(exchange, "Host"), *origin = kt_exchange_header(exchange, "Origin");
-    if (host && !kt_host_allows(server->host, host))
-        return kt_problem_set(problem, 403, "host_not_allowed", NULL,
-                              "this server is for this machine only, and the header Host names another one; "
-                              "start it with --host to be reached by that name");
-    if (!kt_origin_allows(origin, host) &&
-        !(server->origin && (strcmp(server->origin, "*") == 0 || strcmp(server->origin, origin) == 0)))
-        return kt_problem_set(problem, 403, "origin_not_allowed", NULL,
-                              "pages of other origins may not ask this server; --cors allows one");
-    return true;
-}
-
-static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    static const char *const names[] = {"Host", "Content-Length", "Transfer-Encoding"};
-    unsigned *counts = data;
-    (void)kind;
-    (void)value;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        counts[i] += strcasecmp(name, names[i]) == 0;
-    return MHD_YES;
-}
-
-/* Headers that a proxy before this server may read in another way: whoever sends such hides a request of its
- * own within the body (RFC 9112, 6.1 and 11.2). */
-static bool check_framing(struct kt_exchange *exchange, const char *version, struct kt_problem *problem)
-{
-    unsigned counts[3] = {0};
-    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, counts);
-    bool needs_body = strcmp(exchange->method, "POST") == 0, has_body = counts[1] + counts[2] > 0;
-    if (counts[0] <= 1 && counts[1] + counts[2] <= 1 && has_body >= needs_body &&
-        (counts[0] == 1 || strcmp(version, "HTTP/1.1") != 0))
-        return true;
-    exchange->closes = true;
-    if (counts[0] != 1)
-        return kt_problem_set(problem, 400, NULL, NULL, "a request has one header Host, not %u", counts[0]);
-    /* None: perhaps the library took a header without a name for the end of the head, and the rest for a
-     * request. */
-    return kt_problem_set(problem, 400, NULL, NULL,
-                          "a request has one header Content-Length or Transfer-Encoding, not %u",
-                          counts[1] + counts[2]);
-}
-
-static bool check_key(struct kt_exchange *exchange, struct kt_problem *problem)
-{
-    static const char bearer[] = "Bearer ";
-    const char *given = kt_exchange_header(exchange, "Authorization");
-    if (exchange->server->keys.n == 0 || (exchange->route && exchange->route->is_open))
-        return true;
-    given = given && strncasecmp(given, bearer, sizeof(bearer) - 1) == 0
-                ? given + sizeof(bearer) - 1
-                : kt_exchange_header(exchange, "X-Api-Key");
-    if (!given)
-        return kt_problem_set(problem, 401, "invalid_api_key", NULL,
-                              "an API key is needed, in the header Authorization: Bearer KEY");
-    exchange->key = kt_keys_find(&exchange->server->keys, given);
-    return exchange->key > 0 ||
-           kt_problem_set(problem, 401, "invalid_api_key", NULL, "this API key is not known here");
-}
-
-static bool check_state(struct kt_exchange *exchange, struct kt_problem *problem)
-{
-    struct kt_server *server = exchange->server;
-    int state = kt_server_state(server);
-    uint64_t all = atomic_load(&server->all_bytes), done = atomic_load(&server->loaded_bytes);
-    if (state >= KT_SERVER_DRAINING && !exchange->route->is_open) {
-        kt_problem_set(problem, 503, "shutting_down", NULL, "the server is about to end");
-    } else if (state == KT_SERVER_LOADING && exchange->route->needs_model) {
-        kt_problem_set(problem, 503, "loading_model", NULL, "the model is being loaded: %.0f %%",
-                       all ? 100.0 * (double)done / (double)all : 0.0);
-    } else {
-        return true;
-    }
-    problem->retry_after = 5;
-    return false;
-}
-
-static bool check_length(const struct kt_exchange *exchange, struct kt_problem *problem)
-{
-    const char *text = kt_exchange_header(exchange, "Content-Length");
-    uint64_t most = exchange->server->max_body;
-    errno = 0;
-    if (!exchange->is_large && (!text || (strtoull(text, NULL, 10) <= most && errno == 0)))
-        return true;
-    return kt_problem_set(problem, 413, "body_too_large", NULL,
-                          "the body is longer than %" PRIu64 " bytes; --max-body sets that limit", most);
-}
-
-/* Whoever it is, and whatever is asked for. */
-static bool check_open(struct kt_exchange *exchange, const char *version, struct kt_problem *problem)
-{
-    if (!check_framing(exchange, version, problem))
-        return false;
-    if (atomic_load(&exchange->server->http->n_running) > exchange->server->max_connections) {
-        kt_problem_set(problem, 503, "too_many_connections", NULL, "%" PRIu64 " requests are being answered",
-                       exchange->server->max_connections);
-        problem->retry_after = 1;
-        return false;
-    }
-    return check_origin(exchange, problem);
-}
-
-/* Before the body: whatever can be refused without it. */
-static bool check_head(struct kt_exchange *exchange, const char *method, const char *path,
-                       struct kt_problem *problem)
-{
-    bool is_method;
-    exchange->route = find_route(method, path, &is_method);
-    if (!check_key(exchange, problem))
-        return false;
-    if (!exchange->route)
-        return kt_problem_path(problem, path);
-    size_t length = strlen(exchange->route->path);
-    if (exchange->route->path[length - 1] == '*')
-        (void)snprintf(exchange->rest, sizeof(exchange->rest), "%s", path + length - 1);
-    if (!is_method)
-        return kt_problem_set(problem, 405, "method_not_allowed", NULL, "this path takes %s only",
-                              exchange->route->method);
-    return check_state(exchange, problem) && check_length(exchange, problem);
-}
-
-/* The headers that a page asks for; what is no list of names is not repeated to the browser. */
-static const char *choose_headers(const struct kt_exchange *exchange)
-{
-    static const char names[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_, ";
-    const char *asked = kt_exchange_header(exchange, "Access-Control-Request-Headers");
-    return asked && *asked && asked[strspn(asked, names)] == '\0' ? asked : "Authorization, Content-Type";
-}
-
-/* A browser asks so whether a page of another origin may send a request; check_origin has said yes. */
+/* A browser asks so whether a page of another origin may send a request; kt_head_check_open has said yes. */
 static enum MHD_Result answer_preflight(struct kt_exchange *exchange)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
@@ -438,7 +290,7 @@ static enum MHD_Result answer_preflight(struct kt_exchange *exchange)
         return MHD_NO;
     MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->server->origin);
     MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
-    MHD_add_response_header(response, "Access-Control-Allow-Headers", choose_headers(exchange));
+    MHD_add_response_header(response, "Access-Control-Allow-Headers", kt_head_allowed(&exchange->head));
     MHD_add_response_header(response, "Vary", "Access-Control-Request-Headers");
     MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     return queue(exchange, 204, response) ? MHD_YES : MHD_NO;
@@ -477,31 +329,40 @@ static enum MHD_Result take_body(struct kt_exchange *exchange, const char *bytes
     return MHD_YES;
 }
 
-static enum MHD_Result handle(void *data, struct MHD_Connection *connection, const char *path,
+/* A request's head is there. */
+static enum MHD_Result begin(struct kt_exchange *exchange, const char *target, const char *method,
+                             const char *version)
+{
+    const struct kt_server *server = exchange->server;
+    struct kt_admission admission;
+    struct kt_problem problem;
+    kt_connection_work(find_connection(exchange->connection), &admission);
+    exchange->is_counted = true;
+    atomic_fetch_add(&server->http->n_running, 1);
+    const char *path = kt_head_path(&exchange->head, target);
+    copy_printable(exchange->path, sizeof(exchange->path), path ? path : target);
+    if (!kt_head_check_open(exchange, version, path, &admission, &problem))
+        return refuse(exchange, &problem);
+    if (server->origin && strcmp(method, "OPTIONS") == 0)
+        return answer_preflight(exchange);
+    return kt_head_check(exchange, method, path, &problem) ? MHD_YES : refuse(exchange, &problem);
+}
+
+static enum MHD_Result handle(void *data, struct MHD_Connection *connection, const char *target,
                               const char *method, const char *version, const char *bytes, size_t *length,
                               void **slot)
 {
-    struct kt_server *server = data;
     struct kt_exchange *exchange = *slot;
     struct kt_problem problem;
     if (!exchange) {
-        *slot = exchange = open_exchange(server, connection, path, method);
-        if (!exchange)
-            return MHD_NO;
-        kt_connection_work(find_connection(connection));
-        exchange->is_counted = true;
-        atomic_fetch_add(&server->http->n_running, 1);
-        if (!check_open(exchange, version, &problem))
-            return refuse(exchange, &problem);
-        if (server->origin && strcmp(method, "OPTIONS") == 0)
-            return answer_preflight(exchange);
-        return check_head(exchange, method, path, &problem) ? MHD_YES : refuse(exchange, &problem);
+        *slot = exchange = open_exchange(data, connection, method);
+        return exchange ? begin(exchange, target, method, version) : MHD_NO;
     }
     if (*length > 0)
         return take_body(exchange, bytes, length);
     if (exchange->status)
         return MHD_YES;
-    if (!check_length(exchange, &problem))
+    if (!kt_head_check_length(exchange, &problem))
         return refuse(exchange, &problem);
     return exchange->route->answer(exchange) ? MHD_YES : MHD_NO;
 }
@@ -524,58 +385,73 @@ static void log_library(void *data, const char *format, va_list arguments)
         (void)vfprintf(stderr, format, arguments);
 }
 
+static bool take_connection(void *data, int fd, const struct sockaddr *address, socklen_t length)
+{
+    struct kt_http *http = data;
+    return MHD_add_connection(http->daemon, fd, address, length) == MHD_YES;
+}
+
+/* The library does not listen: it would close connections above its limit, and without files wait for one
+ * that ends, where an idle one can be ended. It has a limit all the same, above that of connections.c, as it
+ * counts those that it has closed a moment longer. */
+static struct MHD_Daemon *start_daemon(struct kt_server *server, const struct kt_http_params *params,
+                                       struct kt_http *http)
+{
+    return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+                                MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG,
+                            0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, server,
+                            MHD_OPTION_CONNECTION_LIMIT, 2 * kt_connections_limit(params->max_connections),
+                            MHD_OPTION_CONNECTION_TIMEOUT, params->timeout, MHD_OPTION_THREAD_STACK_SIZE,
+                            (size_t)STACK_SIZE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+                            end_exchange, NULL, MHD_OPTION_NOTIFY_CONNECTION, notice_connection, http,
+                            MHD_OPTION_END);
+}
+
 enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_params *params,
                              struct kt_http **http, struct kt_error *error)
 {
-    int fd = kt_listen(params->host, params->port, error);
-    if (fd < 0)
+    struct kt_connections_params connections = {.most = params->max_connections,
+                                                .timeout = params->timeout,
+                                                .take = take_connection};
+    connections.fd = kt_listen(params->host, params->port, error);
+    if (connections.fd < 0)
         return error->status;
-    struct kt_http *own = calloc(1, sizeof(*own));
+    struct kt_http *own = connections.data = calloc(1, sizeof(*own));
     if (!own) {
-        close(fd);
+        close(connections.fd);
         return kt_engine_fail(error, KT_E_NOMEM, "out of memory");
     }
-    own->port = kt_listen_port(fd);
-    enum kt_status status = kt_connections_start(params->timeout, &own->connections, error);
-    if (status != KT_OK) {
-        close(fd);
-        free(own);
-        return status;
-    }
+    own->port = kt_listen_port(connections.fd);
+    enum kt_status status = kt_connections_create(&connections, &own->connections, error);
+    if (status == KT_OK && !(own->daemon = start_daemon(server, params, own)))
+        status =
+            kt_engine_fail(error, KT_E_SYSTEM, "the HTTP server could not be started: %s", strerror(errno));
     *http = own; /* requests may come before this returns */
-    own->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-                             MHD_USE_ITC | MHD_USE_ERROR_LOG,
-                         0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, server,
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)(params->max_connections + SPARE_CONNECTIONS),
-                         MHD_OPTION_CONNECTION_TIMEOUT, params->timeout, MHD_OPTION_THREAD_STACK_SIZE,
-                         (size_t)STACK_SIZE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
-                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-                         end_exchange, NULL, MHD_OPTION_NOTIFY_CONNECTION, notice_connection, own,
-                         MHD_OPTION_END);
-    if (own->daemon)
-        return KT_OK;
-    *http = NULL;
-    kt_connections_stop(own->connections);
-    free(own);
-    close(fd);
-    return kt_engine_fail(error, KT_E_SYSTEM, "the HTTP server could not be started: %s", strerror(errno));
+    if (status == KT_OK)
+        status = kt_connections_start(own->connections, error);
+    if (status != KT_OK) {
+        kt_http_stop(own);
+        *http = NULL;
+    }
+    return status;
 }
 
 void kt_http_quiesce(struct kt_http *http)
 {
-    int fd = MHD_quiesce_daemon(http->daemon);
-    if (fd >= 0)
-        close(fd);
+    kt_connections_quiesce(http->connections);
 }
 
 void kt_http_stop(struct kt_http *http)
 {
     if (!http)
         return;
-    MHD_stop_daemon(http->daemon);
-    kt_connections_stop(http->connections);
+    if (http->connections)
+        kt_connections_stop(http->connections);
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    if (http->connections)
+        kt_connections_free(http->connections);
     free(http);
 }
 

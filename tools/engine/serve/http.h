@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * http.h - requests and replies. One thread serves a connection, so whoever answers a request may wait. What
- * stands here holds for every path: the limits, the API keys, the Host check, the log.
+ * stands here holds for every path: the limits, the log, and what head.h checks.
  */
 #ifndef KT_ENGINE_SERVE_HTTP_H
 #define KT_ENGINE_SERVE_HTTP_H
 
 #include "tools/engine/base/buffer.h"
+#include "tools/engine/serve/head.h"
 #include "tools/engine/serve/problem.h"
 
 #include <stdint.h>
@@ -20,6 +21,7 @@ struct kt_exchange {
     struct kt_server *server;
     struct MHD_Connection *connection;
     const struct kt_route *route; /* NULL: refused before that was known */
+    struct kt_head head;
     struct kt_buffer body;
     uint64_t json_size; /* what its JSON takes of the turns of server.h; 0: no turn */
     bool is_large;      /* the body was longer than it may be */
@@ -87,7 +89,5 @@ bool kt_reply_stream(struct kt_exchange *exchange, const struct kt_stream *strea
 
 /* While a reply is computed, silence is no timeout. */
 void kt_exchange_wait(struct kt_exchange *exchange, bool waits);
-/* A header of the request, or NULL. */
-const char *kt_exchange_header(const struct kt_exchange *exchange, const char *name);
 
 #endif

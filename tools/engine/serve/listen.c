@@ -23,7 +23,7 @@ int kt_listen(const char *host, uint16_t port, struct kt_error *error)
         return -1;
     }
     for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
-        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol);
         if (fd < 0) {
             failed = errno;
             continue;

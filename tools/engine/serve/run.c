@@ -2,6 +2,7 @@
 /* run.c - kt run: loads, serves until a signal comes, drains. */
 #include "tools/engine/serve/run.h"
 #include "tools/engine/scheduler/scheduler.h"
+#include "tools/engine/serve/connections.h"
 #include "tools/engine/serve/notify.h"
 
 #include <inttypes.h>
@@ -57,9 +58,14 @@ static int serve(struct kt_cli *cli, const struct kt_run_args *args, const struc
 {
     const struct kt_http_params params = {.host = args->host,
                                           .port = (uint16_t)args->port,
-                                          .max_connections = args->max_connections,
+                                          .max_connections = kt_connections_fit(args->max_connections),
                                           .timeout = (unsigned)args->timeout};
     struct kt_error error;
+    if (params.max_connections < args->max_connections)
+        kt_cli_warn(cli,
+                    "of --max-connections %" PRIu64 " there are files for %" PRIu64
+                    "; allow more with ulimit -n",
+                    args->max_connections, params.max_connections);
     if (kt_http_start(server, &params, &server->http, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
     say_address(cli, server, "loading; listening at");

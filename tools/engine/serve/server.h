@@ -25,7 +25,7 @@ struct kt_server {
     char **names; /* of the model; the first is the one that replies carry */
     size_t n_names;
     struct kt_keys keys;
-    uint64_t max_body, max_connections, max_queue;
+    uint64_t max_body, max_queue;
     unsigned timeout;
     enum kt_serve_log log;
     bool shares_prefixes; /* between API keys */
