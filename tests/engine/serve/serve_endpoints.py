@@ -365,6 +365,21 @@ def test_hosts():
     for origin, wanted in (("http://evil.example", 403), ("null", 403),
                            ("http://127.0.0.1:%d" % server.port, 200)):
         equal(server.request("GET", "/health", headers={"Origin": origin})[0], wanted, "Origin", origin)
+    # A target with a host, which counts instead of the header; blanks around a header's value are no part of it.
+    for target, headers, wanted in (
+            ("http://localhost/health", "Host: evil.example", 200), ("HTTP://LOCALHOST:1/health?a=b", "Host: x", 200),
+            ("https://[::1]/version", "Host: x", 200), ("http://localhost", "Host: x", 200),
+            ("http://localhost/nowhere", "Host: x", 404), ("http://evil.example/health", "Host: localhost", 403),
+            ("http:///health", "Host: x", 400), ("http://localhost@evil.example/health", "Host: localhost", 400),
+            ("http://evil.example@localhost/health", "Host: localhost", 400), ("ftp://localhost/", "Host: localhost", 404),
+            ("http://localhost/health", "Host: x\r\nOrigin: http://LOCALHOST", 200),
+            ("http://localhost/health", "Host: x\r\nOrigin: http://x", 403),
+            ("/health", "Host:localhost \t ", 200), ("/health", "Host: \t localhost", 200),
+            ("/health", "Host: localhost\t\r\nOrigin: http://localhost ", 200),
+            ("/health", "Host: localhost \r\nOrigin: http://evil.example ", 403)):
+        request = "GET %s HTTP/1.1\r\n%s\r\nConnection: close\r\n\r\n" % (target, headers)
+        reply = server.raw(request.encode(), end=False)
+        equal(reply[9:12], b"%d" % wanted, target, headers)
     equal("Access-Control-Allow-Origin" in server.request("GET", "/health")[1], False, "CORS")
 
 
@@ -413,7 +428,9 @@ def test_framing():
                                   (host + chunks + b"Content-Length: 5\r\n", hidden, b" 400 "),
                                   (host + length + length, body, b" 400 "),
                                   (host + length + b"Content-Length: 0\r\n", body, b" 400 "),
-                                  (host + host + length, body, b" 400 "), (length, body, b" 400 ")):
+                                  (host + host + length, body, b" 400 "), (length, body, b" 400 "),
+                                  (host + b"Transfer-Encoding: gzip, chunked\r\n", hidden, b" 501 "),
+                                  (host + b"Transfer-Encoding: chunked \r\n", hidden, b" 501 ")):
         close = b"Connection: close\r\n" if wanted == b" 200 " else b""
         reply = server.raw(b"POST /tokenize HTTP/1.1\r\n" + close + headers + b"\r\n" + sent, end=False)
         check(wanted in reply.split(b"\r\n")[0], headers, reply[:300])
@@ -426,6 +443,9 @@ def test_pipelined():
     equal(reply.count(b"HTTP/1.1 200"), 4, "requests one behind the other")
     reply = server.raw(b"GET /health HTTP/1.0\r\n\r\n", end=False)
     check(b" 200 " in reply.split(b"\r\n")[0], "HTTP/1.0", reply[:80])
+    reply = server.raw(b"POST /tokenize HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       b"f\r\n{\"prompt\": \"x\"}\r\n0\r\n\r\n" + one, end=False)
+    check(b" 200 " in reply[:20] and reply.count(b" 200 ") == 1, "chunks are no part of HTTP/1.0", reply)
     body = b'{"prompt": "x"}'
     # Without its length, or with a head that seems to end before it: what follows is no request.
     for head in (b"", b": x\r\nContent-Length: 15\r\n"):

@@ -46,6 +46,11 @@ def test_keys():
             status = server.request("GET", "/v1/models", headers={"Authorization": "Bearer " + key})[0]
             equal(status, wanted, "key", key)
         equal(server.request("GET", "/v1/models", headers={"X-Api-Key": "first-key"})[0], 200, "X-Api-Key")
+        for header in ("Authorization: Bearer first-key \t", "Authorization:bearer \t", "Authorization: Bearer  first-key",
+                       "X-Api-Key: \tfirst-key ", "X-Api-Key: first-key\tx "):
+            reply = server.raw(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s\r\n\r\n" %
+                               header.encode(), end=False)
+            equal(reply[9:12], b"200" if header.rstrip().endswith("first-key") else b"401", header)
         server.key = "second-key"
         equal([m["id"] for m in server.get("/v1/models")[1]["data"]], ["a", "b"], "names")
         equal(server.post(COMPLETIONS, {"prompt": "x", "model": "b"})[1]["model"], "b", "model")

@@ -23,6 +23,17 @@ static const char *const names[KT_N_HEADERS] = {
     [KT_HEADER_ASKED] = "Access-Control-Request-Headers",
 };
 
+static char *copy_trimmed(const char *text)
+{
+    static const char blanks[] = " \t";
+    text += strspn(text, blanks);
+    size_t length = strlen(text);
+    while (length > 0 && strchr(blanks, text[length - 1]))
+        length--;
+    return strndup(text, length);
+}
+
+/* The library keeps the blanks behind a value, which are no part of it (RFC 9112, 5). */
 static enum MHD_Result take_header(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     struct kt_head *head = data;
@@ -33,7 +44,7 @@ static enum MHD_Result take_header(void *data, enum MHD_ValueKind kind, const ch
         if (i == KT_HEADER_CODING)
             head->is_chunked = value && strcasecmp(value, "chunked") == 0;
         if (head->counts[i]++ == 0)
-            head->values[i] = strdup(value ? value : "");
+            head->values[i] = copy_trimmed(value ? value : "");
     }
     return MHD_YES;
 }
@@ -55,7 +66,19 @@ void kt_head_free(struct kt_head *head)
 
 const char *kt_head_path(struct kt_head *head, const char *target)
 {
-    (void)head;
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t n = strlen(schemes[i]);
+        if (strncasecmp(target, schemes[i], n) != 0)
+            continue;
+        const char *host = target + n;
+        size_t length = strcspn(host, "/");
+        if (length == 0 || memchr(host, '@', length))
+            return NULL;
+        free(head->values[KT_HEADER_HOST]);
+        head->values[KT_HEADER_HOST] = strndup(host, length);
+        return head->values[KT_HEADER_HOST] ? (host[length] ? host + length : "/") : NULL;
+    }
     return target;
 }
 
