@@ -86,6 +86,7 @@ def test_bodies():
     with Process("--max-body", "1024", "--timeout", "1", "--context", "64", environment=SET_BACK) as server:
         server.error("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}, 400,
                      code="no_chat_template")
+        server.error("/tokenize", {"content": "KATHARINA", "add_special": "ROMEO"}, 400, param="add_special")
         status, reply = server.post("/tokenize", {"prompt": "x" * 2000})
         equal((status, reply["error"]["code"]), (413, "body_too_large"), "a long body")
         chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
@@ -123,6 +124,10 @@ def test_bodies():
     for status, n in (("408", 2), ("413", 3)):
         logged = [line for line in server.log if '"POST /tokenize" %s ' % status in line]
         equal(len(logged), n, "lines in the log", "".join(server.log)[-1000:])
+    for path, status, why in (("/v1/chat/completions", 400, "no_chat_template"), ("/tokenize", 413, "body_too_large"),
+                              ("/tokenize", 400, "add_special")):
+        check(any(re.search('"POST %s" %d [0-9.]+ s \\(%s\\)\n$' % (path, status, why), line) for line in server.log),
+              "why a request is refused", why, server.log)
 
 
 # What is freed goes back to the system at once, also with sanitizers.

@@ -206,10 +206,22 @@ bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body)
     return queue(exchange, status, response);
 }
 
+/* For the log, the code and the field of what is wrong: the message may hold what was sent. */
+static void note_problem(struct kt_exchange *exchange, const struct kt_problem *problem)
+{
+    char param[sizeof(problem->param)];
+    const char *code = problem->code ? problem->code : "";
+    copy_printable(param, sizeof(param), problem->param);
+    if (!*exchange->about && (*code || *param))
+        (void)snprintf(exchange->about, sizeof(exchange->about), "(%s%s%s)", code, *code && *param ? " " : "",
+                       param);
+}
+
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem)
 {
     char seconds[16];
     bool is_other = exchange->route && exchange->route->problem;
+    note_problem(exchange, problem);
     struct MHD_Response *response =
         make_json(is_other ? exchange->route->problem(problem) : kt_problem_json(problem));
     if (!response)
