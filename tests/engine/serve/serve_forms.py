@@ -51,6 +51,15 @@ status, reply = server.post("/v1/messages", {"messages": [{"role": "user", "cont
 check(status == 200, reply)
 check_made("".join(part["text"] for part in reply["content"]))
 
+# Reasoning may stand before a form, in whatever tokens it is spelled, unless the prompt ends behind it.
+begins = str(server.post("/tokenize", {"prompt": "<", "add_special": False})[1]["tokens"][0])
+for thinks in True, False:
+    choice = ask(response_format=FORM, logit_bias={begins: 100}, max_tokens=24 if thinks else 200,
+                 chat_template_kwargs={"enable_thinking": thinks})[0]
+    equal((choice["finish_reason"], bool(choice["message"].get("reasoning_content"))),
+          ("length", True) if thinks else ("stop", False), "enable_thinking", thinks, choice)
+    thinks or check_made(choice["message"]["content"])
+
 # Calls that must be: of any tool, or of one.
 for wanted in ("required", {"type": "function", "function": {"name": "note"}}):
     choice = ask(tools=[NOTE], tool_choice=wanted, max_tokens=280, parallel_tool_calls=False)[0]
@@ -60,10 +69,10 @@ for wanted in ("required", {"type": "function", "function": {"name": "note"}}):
     check(made["level"] in ("low", "high") and 0 <= made.get("n", 0) <= 9 and set(made) <= {"level", "n"}, "arguments", made)
 
 # A form beside tools that may be called: the answer is one or the other.
-kinds, tag = set(), str(server.post("/tokenize", {"prompt": "<", "add_special": False})[1]["tokens"][0])
+kinds = set()
 for seed in range(4):
     choice = ask(tools=[NOTE], response_format=FORM, seed=seed, max_tokens=280, parallel_tool_calls=False,
-                 logit_bias={tag: 100 if seed % 2 else -100})[0]
+                 logit_bias={begins: 100 if seed % 2 else -100})[0]
     kinds.add(choice["finish_reason"])
     if choice["finish_reason"] == "stop":
         check_made(choice["message"]["content"])

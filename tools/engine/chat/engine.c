@@ -126,16 +126,16 @@ static enum kt_status submit(struct engine *e, struct answer *a, const json_t *m
     struct kt_sampling_params sampling = e->sampling;
     struct kt_request request = {.max_tokens = e->args->n, .sampling = &sampling};
     int32_t *ids = NULL;
-    bool starts_reasoning = false;
+    enum kt_thought thought = KT_THOUGHT_OPEN;
     json_t *variables = make_variables(e, messages);
     if (!variables)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the prompt");
     params.parse_arguments = !e->chat_info.wants_text;
-    enum kt_status status = kt_chat_ids(e->loaded.tokenizer, e->chat, variables, &params, &ids,
-                                        &request.n_ids, &starts_reasoning, error);
+    enum kt_status status =
+        kt_chat_ids(e->loaded.tokenizer, e->chat, variables, &params, &ids, &request.n_ids, &thought, error);
     json_decref(variables);
     parser.format = kt_chat_format(e->chat_info.format, false);
-    parser.starts_reasoning = starts_reasoning;
+    parser.starts_reasoning = thought == KT_THOUGHT_BEGUN;
     if (status == KT_OK)
         status = kt_parser_create(&parser, &a->parser, error);
     request.ids = ids;

@@ -63,17 +63,22 @@ static json_t *make_request(const struct kt_tokenizer *tokenizer, const char *sy
     return request;
 }
 
-bool kt_chat_starts_reasoning(const char *text, uint64_t length)
+enum kt_thought kt_chat_thought(const char *text, uint64_t length)
 {
-    static const char *const tags[] = {"<think>", "[THINK]", "<seed:think>"};
+    static const struct {
+        const char *tag;
+        enum kt_thought thought;
+    } tags[] = {{"<think>", KT_THOUGHT_BEGUN},      {"[THINK]", KT_THOUGHT_BEGUN},
+                {"<seed:think>", KT_THOUGHT_BEGUN}, {"</think>", KT_THOUGHT_OVER},
+                {"[/THINK]", KT_THOUGHT_OVER},      {"</seed:think>", KT_THOUGHT_OVER}};
     while (length > 0 && strchr(" \n\r\t", text[length - 1]))
         length--;
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
-        size_t n = strlen(tags[i]);
-        if (length >= n && memcmp(text + length - n, tags[i], n) == 0)
-            return true;
+        size_t n = strlen(tags[i].tag);
+        if (length >= n && memcmp(text + length - n, tags[i].tag, n) == 0)
+            return tags[i].thought;
     }
-    return false;
+    return KT_THOUGHT_OPEN;
 }
 
 uint32_t kt_chat_format(uint32_t format, bool has_tools)
@@ -83,7 +88,7 @@ uint32_t kt_chat_format(uint32_t format, bool has_tools)
 
 enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
                            const json_t *variables, const struct kt_render_params *params, int32_t **ids,
-                           uint64_t *n_ids, bool *starts_reasoning, struct kt_error *error)
+                           uint64_t *n_ids, enum kt_thought *thought, struct kt_error *error)
 {
     struct kt_rendering *rendering = NULL;
     char *json = kt_json_dump(variables, JSON_COMPACT);
@@ -94,7 +99,7 @@ enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt
         uint64_t n_parts, length;
         const struct kt_text_part *parts = kt_rendering_parts(rendering, &n_parts);
         const char *text = kt_rendering_text(rendering, &length);
-        *starts_reasoning = kt_chat_starts_reasoning(text, length);
+        *thought = kt_chat_thought(text, length);
         status = kt_tokenizer_encode(tokenizer, parts, n_parts, KT_ENCODE_BOS, ids, n_ids, error);
     }
     kt_rendering_destroy(rendering);
@@ -104,15 +109,13 @@ enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt
 
 int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenizer,
                    const struct kt_template *chat, const char *system, const char *text, size_t length,
-                   int32_t **ids, uint64_t *n_ids)
+                   int32_t **ids, uint64_t *n_ids, enum kt_thought *thought)
 {
     struct kt_error error;
-    bool starts_reasoning;
     json_t *request = make_request(tokenizer, system, text, length);
     if (!request)
         return kt_cli_error(cli, "the prompt is no UTF-8, or there is no memory for it");
-    enum kt_status status =
-        kt_chat_ids(tokenizer, chat, request, NULL, ids, n_ids, &starts_reasoning, &error);
+    enum kt_status status = kt_chat_ids(tokenizer, chat, request, NULL, ids, n_ids, thought, &error);
     json_decref(request);
     return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
 }

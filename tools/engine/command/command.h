@@ -28,17 +28,23 @@ int kt_cmd_tokenize(struct kt_cli *cli, int argc, char **argv);
 int kt_chat_read(const struct kt_cli *cli, const char *path, struct kt_template **chat);
 /* Sets "bos_token" and the like where a template's variables have none; false: out of memory. */
 bool kt_chat_add_tokens(const struct kt_tokenizer *tokenizer, json_t *request);
+/* What a prompt says of the answer's reasoning. */
+enum kt_thought {
+    KT_THOUGHT_OPEN,  /* nothing */
+    KT_THOUGHT_BEGUN, /* it ends within it */
+    KT_THOUGHT_OVER   /* it ends behind it, as where enable_thinking is false: there is none */
+};
 /* The ids of a user's message, and of a system's before it unless that is NULL, as the model reads them. */
 int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenizer,
                    const struct kt_template *chat, const char *system, const char *text, size_t length,
-                   int32_t **ids, uint64_t *n_ids);
+                   int32_t **ids, uint64_t *n_ids, enum kt_thought *thought);
 
-/* The ids of the prompt that `variables` of a template make, and whether it ends within reasoning. */
+/* The ids of the prompt that `variables` of a template make. */
 enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
                            const json_t *variables, const struct kt_render_params *params, int32_t **ids,
-                           uint64_t *n_ids, bool *starts_reasoning, struct kt_error *error);
-/* Whether the text of a prompt ends within reasoning. */
-bool kt_chat_starts_reasoning(const char *text, uint64_t length);
+                           uint64_t *n_ids, enum kt_thought *thought, struct kt_error *error);
+/* Of a prompt, by the end of its text. */
+enum kt_thought kt_chat_thought(const char *text, uint64_t length);
 /* The format that a parser of the answer looks for: without tools, what looks like a call is text; formats
  * that have reasoning of their own keep it. */
 uint32_t kt_chat_format(uint32_t format, bool has_tools);
@@ -167,8 +173,8 @@ int kt_sampling_stop(const struct kt_cli *cli, const struct kt_sampling_args *ar
  * a message. */
 int kt_form_read(const struct kt_cli *cli, const char *path, const struct kt_grammar_params *params,
                  struct kt_buffer *schema, struct kt_grammar **grammar);
-/* enum kt_grammar_reasoning of an answer to a chat; `is_within`: the prompt ends in reasoning. */
-uint32_t kt_form_reasoning(const struct kt_template_info *info, bool is_within);
+/* enum kt_grammar_reasoning of an answer to a chat. */
+uint32_t kt_form_reasoning(const struct kt_template_info *info, enum kt_thought thought);
 /* Goes on with ids by up to `most` tokens in a form: on_token gets each of them, until it returns another
  * number than 0 or the form is whole. *is_whole: whether it is. */
 enum kt_status kt_form_write(const struct kt_loaded *loaded, struct kt_session *session,

@@ -17,10 +17,12 @@ int kt_form_read(const struct kt_cli *cli, const char *path, const struct kt_gra
     return path ? kt_cli_error(cli, "%s: %s", path, error.message) : kt_cli_fail(cli, &error);
 }
 
-uint32_t kt_form_reasoning(const struct kt_template_info *info, bool is_within)
+uint32_t kt_form_reasoning(const struct kt_template_info *info, enum kt_thought thought)
 {
-    if (is_within)
+    if (thought == KT_THOUGHT_BEGUN)
         return KT_REASONING_IN;
+    if (thought == KT_THOUGHT_OVER)
+        return KT_REASONING_NONE;
     bool may = info->takes_reasoning || info->switches_thinking || info->starts_reasoning;
     return may ? KT_REASONING_MAY : KT_REASONING_NONE;
 }

@@ -103,7 +103,7 @@ struct speed {
 
 /* A chat's answer may have reasoning before what has the form. */
 static int read_form(const struct kt_cli *cli, const struct args *args, const struct kt_template *chat,
-                     struct kt_grammar **grammar)
+                     enum kt_thought thought, struct kt_grammar **grammar)
 {
     struct kt_grammar_params params = KT_GRAMMAR_PARAMS_INIT;
     struct kt_template_info info;
@@ -115,7 +115,7 @@ static int read_form(const struct kt_cli *cli, const struct args *args, const st
         return kt_cli_fail(cli, &error);
     if (chat) {
         params.format = info.format;
-        params.reasoning = kt_form_reasoning(&info, info.starts_reasoning);
+        params.reasoning = kt_form_reasoning(&info, thought);
     }
     int code = kt_form_read(cli, args->schema, &params, &schema, grammar);
     kt_buffer_free(&schema);
@@ -127,6 +127,7 @@ static int read_prompt(const struct kt_cli *cli, const struct args *args,
 {
     struct kt_buffer bytes = {.data = NULL};
     struct kt_template *chat = NULL;
+    enum kt_thought thought = KT_THOUGHT_OPEN;
     struct kt_error error = {KT_OK, ""};
     int code = args->prompt ? KT_EXIT_OK : kt_input_read(cli, args->file, &bytes);
     struct kt_text_part part = {.text = args->prompt ? args->prompt : bytes.data,
@@ -137,12 +138,12 @@ static int read_prompt(const struct kt_cli *cli, const struct args *args,
         code = kt_cli_fail(cli, &error);
     if (code == KT_EXIT_OK && args->chat)
         code = kt_chat_encode(cli, tokenizer, chat, args->system, part.text, part.length, &task->ids,
-                              &task->n_ids);
+                              &task->n_ids, &thought);
     else if (code == KT_EXIT_OK && kt_tokenizer_encode(tokenizer, &part, 1, KT_ENCODE_BOS, &task->ids,
                                                        &task->n_ids, &error) != KT_OK)
         code = kt_cli_fail(cli, &error);
     if (code == KT_EXIT_OK)
-        code = read_form(cli, args, chat, &task->grammar);
+        code = read_form(cli, args, chat, thought, &task->grammar);
     kt_template_destroy(chat);
     kt_buffer_free(&bytes);
     if (code == KT_EXIT_OK && task->n_ids == 0)

@@ -40,6 +40,7 @@ struct kt_ask {
     size_t n_prompts;
     /* ---- of a chat ---- */
     struct kt_parser_params parser;
+    enum kt_thought thought;    /* of the prompt */
     char *tools;                /* JSON */
     struct kt_grammar *grammar; /* that each answer must fit; NULL: none */
 };

@@ -394,7 +394,8 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
         return false;
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
     ask->parser.format = kt_chat_format(server->chat_info.format, tools != NULL);
-    ask->parser.starts_reasoning = kt_chat_starts_reasoning(prompt.text, prompt.length);
+    ask->thought = kt_chat_thought(prompt.text, prompt.length);
+    ask->parser.starts_reasoning = ask->thought == KT_THOUGHT_BEGUN;
     const struct kt_wished_form form = {chat.response_format, json_object_get(ask->body, "tool_choice"),
                                         tools, chat.continue_final_message};
     ask->tools = tools ? kt_json_dump(tools, JSON_COMPACT) : NULL;

@@ -11,7 +11,7 @@ static struct kt_grammar_params lead_params(const struct kt_server *server, cons
 {
     struct kt_grammar_params params = KT_GRAMMAR_PARAMS_INIT;
     params.format = ask->parser.format;
-    params.reasoning = kt_form_reasoning(&server->chat_info, ask->parser.starts_reasoning);
+    params.reasoning = kt_form_reasoning(&server->chat_info, ask->thought);
     return params;
 }
 
