@@ -319,5 +319,7 @@ void kt_progress_stop(void);
 void kt_progress_show(const struct kt_cli *cli, const char *title);
 /* Removes the line; call this before anything else is written to standard error. */
 void kt_progress_clear(void);
+/* Writes a line of a log to standard error, at once, where that line stood; false: it cannot be written. */
+bool kt_progress_log(const char *text, size_t length);
 
 #endif

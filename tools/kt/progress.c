@@ -143,14 +143,33 @@ void kt_progress_show(const struct kt_cli *cli, const char *title)
     pthread_mutex_unlock(&progress.lock);
 }
 
+/* The lock is held. */
+static void clear(void)
+{
+    if (progress.shown)
+        fputs("\r\033[K", stderr);
+    progress.shown = false;
+}
+
 void kt_progress_clear(void)
 {
     pthread_mutex_lock(&progress.lock);
-    if (progress.shown) {
-        fputs("\r\033[K", stderr);
-        progress.shown = false;
-    }
+    clear();
     pthread_mutex_unlock(&progress.lock);
+}
+
+bool kt_progress_log(const char *text, size_t length)
+{
+    pthread_mutex_lock(&progress.lock);
+    bool is_beside = progress.running || progress.shown;
+    clear();
+    if (!is_beside) /* then it is no terminal, perhaps, and whoever should read it holds up this thread only
+                     */
+        pthread_mutex_unlock(&progress.lock);
+    bool done = write(STDERR_FILENO, text, length) == (ssize_t)length;
+    if (is_beside)
+        pthread_mutex_unlock(&progress.lock);
+    return done;
 }
 
 void kt_progress_stop(void)

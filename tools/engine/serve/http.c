@@ -104,8 +104,8 @@ static void log_exchange(const struct kt_exchange *exchange, bool is_whole)
     int length = snprintf(line, sizeof(line), "kt run: %s \"%s %s\" %u %.3f s%s%s%s\n", exchange->address,
                           exchange->method, exchange->path, exchange->status, kt_cli_now() - exchange->start,
                           *exchange->about ? " " : "", exchange->about, is_whole ? "" : " (hung up)");
-    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
-        return; /* there is nobody to be told */
+    if (length > 0)
+        (void)kt_progress_log(line, (size_t)length);
 }
 
 static void end_exchange(void *data, struct MHD_Connection *connection, void **slot,
@@ -393,8 +393,10 @@ static size_t unescape(void *data, struct MHD_Connection *connection, char *text
 static void log_library(void *data, const char *format, va_list arguments)
 {
     struct kt_server *server = data;
-    if (server->log >= KT_SERVE_LOG_DEBUG)
-        (void)vfprintf(stderr, format, arguments);
+    if (server->log < KT_SERVE_LOG_DEBUG)
+        return;
+    kt_progress_clear();
+    (void)vfprintf(stderr, format, arguments);
 }
 
 static bool take_connection(void *data, int fd, const struct sockaddr *address, socklen_t length)
