@@ -148,7 +148,14 @@ def test_memory():
         grown = memory(server, "VmRSS") - before
         check(grown < 15 << 20, "the body must go when the prompt is read: memory grew by", grown)
         held.close()
-    with Process("--context", "64", "--measure-memory") as server:
+    path = os.path.join(folder, "divides.jinja")
+    with open(path, "w") as file:
+        file.write("{% if boom is string %}{{ raise_exception(boom) }}{% endif %}{{ 1 // (0 if boom else 1) }}")
+    with Process("--context", "64", "--measure-memory", "--chat-template", path) as server:
+        for boom, said in (True, "divides.jinja:1:73: division by zero"), (folder + "/x", folder + "/x"):
+            reply = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}],
+                                                         "chat_template_kwargs": {"boom": boom}})
+            equal((reply[0], reply[1]["error"]["message"]), (400, said), "what a template says, without the server's folders")
         body = {"prompt": "x", "max_tokens": 30, "ignore_eos": True}
         fraction = server.post(COMPLETIONS, body)[1]["timings"]["fraction_of_limit"]
         numbers = server.metrics()

@@ -304,6 +304,19 @@ static json_t *make_variables(const struct kt_server *server, const struct chat 
     return variables;
 }
 
+/* With the place in the template, but without the folder of this machine where that stands. */
+static bool refuse(const struct kt_server *server, struct kt_error *error, struct kt_problem *problem)
+{
+    const char *file = server->chat_file ? server->chat_file : "", *last = strrchr(file, '/');
+    size_t length = strnlen(file, 200); /* no message has more of it */
+    if (last && strncmp(error->message, file, length) == 0 && error->message[length] == ':') {
+        size_t folder = (size_t)(last - file) + 1;
+        folder = folder < length ? folder : length;
+        memmove(error->message, error->message + folder, strlen(error->message + folder) + 1);
+    }
+    return kt_problem_error(problem, 400, error);
+}
+
 static bool render(struct kt_server *server, const struct chat *chat, json_t *tools,
                    struct kt_rendering **rendering, struct kt_problem *problem)
 {
@@ -324,7 +337,7 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     enum kt_status status = kt_template_render(server->chat, text, strlen(text), &params, rendering, &error);
     free(text);
     /* Whatever a template refuses, it refuses this request. */
-    return status == KT_OK || kt_problem_error(problem, 400, &error);
+    return status == KT_OK || refuse(server, &error, problem);
 }
 
 /* Cuts the prompt where its mark is. */

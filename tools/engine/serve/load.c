@@ -2,6 +2,7 @@
 #include "tools/engine/scheduler/scheduler.h"
 #include "tools/engine/serve/notify.h"
 #include "tools/engine/serve/run.h"
+#include "tools/engine/text/tokenizer/chat.h"
 
 #include "tools/kt/bench.h"
 
@@ -63,8 +64,13 @@ static int open_model(struct kt_cli *cli, const struct kt_run_plan *plan, struct
 /* The chat's template. A model without one serves completions only. */
 static int open_chat(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
 {
+    struct kt_chat_source source;
     struct kt_error error;
     int code = KT_EXIT_OK;
+    if (args->chat_template)
+        server->chat_file = args->chat_template;
+    else if (kt_tokenizer_chat(server->loaded.tokenizer, 0, &source))
+        server->chat_file = source.file;
     if (args->chat_template)
         code = kt_chat_read(cli, args->chat_template, &server->chat);
     else if (kt_template_open(server->loaded.tokenizer, NULL, &server->chat, &error) != KT_OK)

@@ -33,6 +33,7 @@ struct kt_server {
     /* ---- the model, from KT_SERVER_READY on ---- */
     struct kt_loaded loaded;
     struct kt_template *chat;
+    const char *chat_file; /* where that stands; NULL: it is built in */
     struct kt_template_info chat_info;
     struct kt_model_info model_info;
     uint64_t n_vocabulary;              /* ids that the tokenizer knows */
