@@ -4,13 +4,14 @@
 
 Grammars of libktengine beside the Python package jsonschema: what random walks through the masks of random schemas
 write is valid, and valid documents are accepted token by token, as they are and with blanks."""
-import ctypes
 import json
 import random
 import re
 import sys
 
 import jsonschema
+
+from grammar_engine import BLANKS, Engine, accepts
 
 KEYS = ("a", "ab", "b", "id", "name", "x y", "é", "日本", 'q"q', "tab\t", "back\\slash", "")
 PATTERNS = {"^[a-z]+$": ("a", "xyz"), "^(ab|cd)*$": ("", "ab", "abcd"), "^\\d{3}-\\d{4}$": ("555-1234",),
@@ -22,85 +23,6 @@ KEY_PATTERNS = {"^x-": ("x-a", "x-", "x-日"), "_id$": ("a_id", "_id"), "^[a-z]+
 FORMATS = {"date": "2024-02-28", "time": "12:34:56Z", "date-time": "2024-12-31T23:59:59.5+01:00",
            "uuid": "123e4567-e89b-12d3-a456-426614174000", "ipv4": "192.168.0.255", "email": "a.b@example.org"}
 STRINGS = ("", "a", "hello world", "é", "日本語", "\U0001f600", 'q"uote', "back\\slash", "new\nline", "\x01", "</div>", "x" * 30)
-
-
-class Error(ctypes.Structure):
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 1024)]
-
-
-class Token(ctypes.Structure):
-    _fields_ = [("text", ctypes.c_void_p), ("length", ctypes.c_uint64), ("type", ctypes.c_uint32),
-                ("ends", ctypes.c_uint32)]
-
-
-class Part(ctypes.Structure):
-    _fields_ = [("text", ctypes.c_char_p), ("length", ctypes.c_uint64), ("is_content", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32)]
-
-
-class Engine:
-    """The functions of the library, and a tokenizer."""
-
-    def __init__(self, path, tokenizer):
-        self.lib = ctypes.CDLL(path)
-        self.error = Error()
-        self.tokenizer = self.made("kt_tokenizer_open", tokenizer.encode())
-        self.vocabulary = self.made("kt_vocabulary_create", self.tokenizer)
-        self.tokens, self.ends = {}, set()
-        token = Token()
-        i = misses = 0
-        while misses < 5000:
-            if self.lib.kt_tokenizer_token(self.tokenizer, ctypes.c_int64(i), ctypes.byref(token), None) == 0:
-                self.tokens[i] = ctypes.string_at(token.text, token.length) if token.text else b""
-                misses = 0
-                if token.ends:
-                    self.ends.add(i)
-            misses += 1
-            i += 1
-
-    def made(self, name, *arguments):
-        out = ctypes.c_void_p()
-        status = getattr(self.lib, name)(*arguments, ctypes.byref(out), ctypes.byref(self.error))
-        if status:
-            raise ValueError(self.error.message.decode())
-        return out
-
-    def grammar(self, schema):
-        text = json.dumps(schema).encode()
-        return self.made("kt_grammar_json", text, ctypes.c_uint64(len(text)), None)
-
-    def constraint(self, grammar):
-        return self.made("kt_constraint_create", grammar, self.vocabulary)
-
-    def allows(self, constraint, token):
-        allowed = ctypes.c_uint32()
-        assert self.lib.kt_constraint_allows(constraint, token, ctypes.byref(allowed), None) == 0
-        return bool(allowed.value)
-
-    def mask(self, constraint):
-        mask, n = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64()
-        assert self.lib.kt_constraint_mask(constraint, ctypes.byref(mask), ctypes.byref(n), None) == 0
-        ids = []
-        for i in range(n.value):
-            word = mask[i]
-            while word:
-                low = word & -word
-                ids.append(64 * i + low.bit_length() - 1)
-                word ^= low
-        return ids
-
-    def accept(self, constraint, token):
-        return self.lib.kt_constraint_accept(constraint, token, None) == 0
-
-    def encode(self, text):
-        data = text.encode()
-        part, ids, n = Part(data, len(data), 1, 0), ctypes.POINTER(ctypes.c_int32)(), ctypes.c_uint64()
-        status = self.lib.kt_tokenizer_encode(self.tokenizer, ctypes.byref(part), ctypes.c_uint64(1), 0,
-                                              ctypes.byref(ids), ctypes.byref(n), ctypes.byref(self.error))
-        assert status == 0, self.error.message
-        found = ids[:n.value]
-        self.lib.kt_ids_free(ids)
-        return found
 
 
 # ---- schemas, each with a function that draws a valid document ----
@@ -320,20 +242,27 @@ def walk(engine, r, grammar, schema, steps=400):
     return text
 
 
-def accepts(engine, grammar, ids):
-    constraint = engine.constraint(grammar)
-    for n, i in enumerate(ids):
-        if not engine.allows(constraint, i) or not engine.accept(constraint, i):
-            engine.lib.kt_constraint_destroy(constraint)
-            return n
-    place = engine.lib.kt_constraint_place(constraint)
-    engine.lib.kt_constraint_destroy(constraint)
-    return None if place else len(ids)
-
-
 def split(engine, r, text, by_bytes):
     """As the tokenizer cuts a text, or at other places."""
     return [i for byte in text.encode() for i in (by_bytes[byte],)] if r.random() < 0.3 else engine.encode(text)
+
+
+def for_python(schema):
+    """The schema with its patterns as ECMA-262 means them, for re."""
+    def pattern(text):
+        for ecma, python in (("$", "\\Z"), ("\\d", "[0-9]"), ("\\w", "[A-Za-z0-9_]"), ("\\s", "[%s]" % BLANKS)):
+            text = text.replace(ecma, python)
+        return text
+    if isinstance(schema, list):
+        return [for_python(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: one if name in ("enum", "const") else for_python(one) for name, one in schema.items()}
+    if isinstance(made.get("pattern"), str):
+        made["pattern"] = pattern(made["pattern"])
+    if "patternProperties" in made:
+        made["patternProperties"] = {pattern(name): one for name, one in made["patternProperties"].items()}
+    return made
 
 
 def check(engine, r, schema, draw, by_bytes, counts):
@@ -347,7 +276,7 @@ def check(engine, r, schema, draw, by_bytes, counts):
             (str(problem), schema)
         return
     kind = jsonschema.Draft202012Validator
-    validator = kind(schema, format_checker=kind.FORMAT_CHECKER)
+    validator = kind(for_python(schema), format_checker=kind.FORMAT_CHECKER)
     for _ in range(3):
         text = walk(engine, r, grammar, schema)
         if text is None:

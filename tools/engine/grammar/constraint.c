@@ -195,6 +195,7 @@ enum kt_constraint_place kt_constraint_place(const struct kt_constraint *c)
 /* Characters that may come in any order: at most `most` of these groups. */
 struct plain {
     uint32_t groups, most;
+    bool is_all; /* of tokens with these groups alone, longer ones may not come in any other way */
 };
 
 /* Those of the string which we are in; of several, those of most groups. */
@@ -202,14 +203,15 @@ static struct plain find_plain(const struct kt_constraint *c)
 {
     const struct kt_machine *m = &c->machine;
     const struct kt_state *state = &m->states[c->state];
-    struct plain found = {0, 0};
+    struct plain found = {0, 0, false};
     for (uint32_t i = 0; i < state->n; i++) {
         const struct kt_frame *frame = &m->frames[m->members[state->first + i]];
         const struct kt_op *op = &m->program->ops[frame->op];
         uint32_t left = op->flags & KT_OP_COUNTED ? op->limit - frame->counter : op->limit;
         int more = __builtin_popcount(op->plain) - __builtin_popcount(found.groups);
         if (op->plain && (more > 0 || (more == 0 && left > found.most)))
-            found = (struct plain){op->plain, left};
+            found = (struct plain){op->plain, left,
+                                   left >= UINT8_MAX || (op->flags & KT_OP_COUNTED && state->n == 1)};
     }
     return found;
 }
@@ -341,7 +343,7 @@ static void fill(struct kt_constraint *c, uint64_t *mask)
     walk_bytes(c, mask, most + COST_OF_BYTES);
     if (is_blank(mask, kt_mask_words(v)))
         walk_bytes(c, mask, UINT64_MAX); /* there is always a byte that goes on */
-    walk_tree(c, plain.groups == KT_PLAIN_ALL ? &v->rest : &v->all, mask, plain, most);
+    walk_tree(c, plain.groups == KT_PLAIN_ALL && plain.is_all ? &v->rest : &v->all, mask, plain, most);
     for (uint32_t i = 0; i < v->n_tags && has_tags(c); i++)
         if (walk(c, v->tags[i]))
             kt_mask_set(mask, v->tags[i]);

@@ -88,20 +88,6 @@ static bool open_pattern(struct kt_form_keys *keys, const char *pattern, const s
     return start_part(keys, part, op);
 }
 
-/* The keys of which all engines say alike whether an expression is found: pattern.c leaves out what they see
- * differently, which is right where something must be found, and wrong where nothing may be. */
-static const char *any_key(const json_t *patterns)
-{
-    const char *pattern;
-    json_t *schema;
-    json_object_foreach ((json_t *)(uintptr_t)patterns, pattern, schema) {
-        for (const char *at = pattern; (at = strchr(at, '\\')) != NULL && at[1]; at += 2)
-            if (strchr("dDwWsSbB", at[1]))
-                return "^[\\x00-\\x09\\x0b\\x0c\\x0e-\\x7f]*$";
-    }
-    return "^.*$";
-}
-
 struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
                                        const struct kt_place *object)
 {
@@ -114,7 +100,7 @@ struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json
     }
     keys->reader = reader;
     keys->place = (struct kt_place){object, "patternProperties", 0};
-    bool done = open_pattern(keys, any_key(patterns), &keys->place);
+    bool done = open_pattern(keys, "^[^]*$", &keys->place);
     kt_program_init(&keys->parts[NAMES].program);
     keys->n = PATTERNS;
     if (json_object_size(patterns) > KT_KEYS_MOST)
@@ -180,20 +166,14 @@ static bool accepts(struct part *part, uint32_t state)
 uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name)
 {
     uint32_t bits = 0;
-    for (size_t i = 0; i < keys->n; i += i == ANY ? PATTERNS : 1) {
+    for (size_t i = PATTERNS; i < keys->n; i++) {
         uint32_t state = keys->parts[i].start;
         char text[7];
         for (const char *c = name; *c && state && afford(keys); c++)
             state = step_text(&keys->parts[i], state, text, write_character(*c, text));
-        bool fits = accepts(&keys->parts[i], state);
+        bits |= (uint32_t)accepts(&keys->parts[i], state) << (i - PATTERNS);
         if (keys->parts[i].machine.failed)
             kt_form_no_memory(keys->reader);
-        if (i == ANY && !fits)
-            kt_form_fail(
-                keys->reader, KT_E_UNSUPPORTED, &keys->place,
-                "a member's name has an end of a line, or characters beyond ASCII beside \\d, \\w or \\s: "
-                "whether an expression is found in it is seen differently");
-        bits |= i == ANY ? 0 : (uint32_t)fits << (i - PATTERNS);
     }
     return bits;
 }

@@ -1,175 +1,143 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pattern.c - regular expressions of strings: characters, classes, groups, alternatives, repetitions, and
- * anchors around the whole or its alternatives. Each character is written as JSON writes it. What engines see
- * differently (ECMA's, which JSON Schema means, and others) is left out: \d, \w and \s are ASCII's, and '.'
- * is no end of a line.
+ * pattern.c - the text of a regular expression as nodes: characters, classes, groups, alternatives,
+ * repetitions, anchors and borders of words. What is not computed is refused by its name: looking ahead and
+ * behind, references to groups, flags.
  */
-#include "tools/engine/grammar/schema.h"
-#include "tools/engine/grammar/spans.h"
+#include "tools/engine/grammar/pattern.h"
 #include "tools/engine/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NODES 2048
 #define MOST_REPEATS 1000
-#define MOST_RANGES 64    /* of a class */
-#define MOST_GROUPS 32    /* inside each other */
-#define MOST_SIZED 200000 /* operations times lengths */
-#define MOST_KEPT 4096    /* operations that read plain characters: a state may have all of them at once */
+#define MOST_GROUPS 32 /* inside each other */
 
-enum node_kind { EMPTY, SET, CAT, ALT, REPEAT };
-
-struct node {
-    enum node_kind kind;
-    uint32_t a, b, min, max; /* nodes; of REPEAT how often; of SET the spans */
-};
-
-struct regex {
-    struct kt_form_reader *reader;
-    const struct kt_place *place;
-    const char *text;
-    size_t at, length;
-    struct node *nodes;
-    struct kt_span *spans;
-    uint32_t n_nodes, n_spans, groups;
-    size_t n_kept; /* operations of KT_OP_KEEP */
-};
-
-static uint32_t refuse(struct regex *r, const char *what)
+uint32_t kt_regex_refuse(struct kt_regex *r, const char *what)
 {
     kt_form_fail(r->reader, KT_E_UNSUPPORTED, r->place, "the pattern '%.60s' has %s at character %zu",
                  r->text, what, r->at);
     return 0;
 }
 
-static uint32_t add_node(struct regex *r, struct node node)
+uint32_t kt_regex_node(struct kt_regex *r, struct kt_node node)
 {
-    if (r->n_nodes == MOST_NODES)
-        return refuse(r, "too many parts");
+    if (r->n_nodes == KT_REGEX_NODES)
+        return kt_regex_refuse(r, "too many parts");
     r->nodes[r->n_nodes] = node;
     return r->n_nodes++;
 }
 
-/* ---- classes ---- */
+/* ---- characters ---- */
 
-struct class
+/* The byte `ahead` bytes on; 0 at the end. */
+static char look(const struct kt_regex *r, size_t ahead)
 {
-    struct kt_span spans[MOST_RANGES];
-    size_t n;
-    bool is_ascii; /* has \d and the like, so its opposite is ASCII's only */
-};
-
-static bool add_span(struct regex *r, struct class *class, uint32_t first, uint32_t last)
-{
-    if (class->n == MOST_RANGES)
-        return refuse(r, "too large a class");
-    class->spans[class->n++] = (struct kt_span){first, last};
-    return true;
+    return r->at + ahead < r->length ? r->text[r->at + ahead] : '\0';
 }
 
-static int compare(const void *a, const void *b)
+static int hex_digit(char c)
 {
-    const struct kt_span *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
+    const char *all = "0123456789abcdef", *found = c > ' ' ? strchr(all, c | 0x20) : NULL;
+    return found && c >= '0' ? (int)(found - all) : -1;
 }
 
-/* What is in none of the spans. */
-static bool invert(struct regex *r, struct class *class)
+/* Digits up to `most`; at least one. */
+static bool read_digits(struct kt_regex *r, size_t least, size_t most, uint32_t *code)
 {
-    struct class other = {.is_ascii = class->is_ascii};
-    uint32_t from = 0, end = class->is_ascii ? 0x7f : 0x10ffff;
-    qsort(class->spans, class->n, sizeof(class->spans[0]), compare);
-    for (size_t i = 0; i < class->n; i++) {
-        if (class->spans[i].first > from && from <= end &&
-            !add_span(r, &other, from, class->spans[i].first - 1 < end ? class->spans[i].first - 1 : end))
-            return false;
-        from = class->spans[i].last + 1 > from ? class->spans[i].last + 1 : from;
-    }
-    if (from <= end && !add_span(r, &other, from, end))
-        return false;
-    *class = other;
-    return true;
-}
-
-static bool add_named(struct regex *r, struct class *class, char name)
-{
-    struct class own = {.is_ascii = true};
-    const char *spans = strchr("dD", name) ? "09" : strchr("wW", name) ? "09AZ__az" : "\t\r  ";
-    for (; *spans; spans += 2)
-        if (!add_span(r, &own, (uint8_t)spans[0], (uint8_t)spans[1]))
-            return false;
-    if (strchr("DWS", name) && !invert(r, &own))
-        return false;
-    for (size_t i = 0; i < own.n; i++)
-        if (!add_span(r, class, own.spans[i].first, own.spans[i].last))
-            return false;
-    class->is_ascii = true;
-    return true;
-}
-
-static bool read_hex(struct regex *r, size_t digits, uint32_t *code)
-{
+    size_t n = 0;
     *code = 0;
-    for (size_t i = 0; i < digits; i++, r->at++) {
-        char c = r->at < r->length ? r->text[r->at] : ' ';
-        const char *all = "0123456789abcdef", *found = strchr(all, c | 0x20);
-        if (!found || c < '0')
-            return refuse(r, "a wrong escape");
-        *code = *code * 16 + (uint32_t)(found - all);
-    }
-    return (*code < 0xd800 || *code > 0xdfff) || refuse(r, "a surrogate");
+    for (; n < most && hex_digit(look(r, 0)) >= 0 && *code <= 0x10ffff; n++, r->at++)
+        *code = *code * 16 + (uint32_t)hex_digit(look(r, 0));
+    return (n >= least && *code <= 0x10ffff) || kt_regex_refuse(r, "a wrong escape");
 }
 
-/* A character, or a class of its own (*code is then UINT32_MAX and *name its letter). */
-static bool read_character(struct regex *r, uint32_t *code, char *name)
+/* What follows \x or \u; two surrogates are one character. */
+static bool read_hex(struct kt_regex *r, bool is_short, uint32_t *code)
+{
+    uint32_t low;
+    if (!is_short && look(r, 0) == '{') {
+        r->at++;
+        if (!read_digits(r, 1, SIZE_MAX, code))
+            return false;
+        if (look(r, 0) != '}')
+            return kt_regex_refuse(r, "a wrong escape");
+        r->at++;
+    } else if (!read_digits(r, is_short ? 2 : 4, is_short ? 2 : 4, code)) {
+        return false;
+    }
+    if (*code >= 0xd800 && *code <= 0xdbff && look(r, 0) == '\\' && look(r, 1) == 'u') {
+        r->at += 2;
+        if (!read_digits(r, 4, 4, &low))
+            return false;
+        if (low >= 0xdc00 && low <= 0xdfff)
+            *code = 0x10000 + ((*code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    return *code < 0xd800 || *code > 0xdfff || kt_regex_refuse(r, "a surrogate");
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* An escape behind its backslash and letter. */
+static bool read_escape(struct kt_regex *r, char c, uint32_t *code)
 {
     static const char letters[] = "nrtfv", meanings[] = "\n\r\t\f\v";
-    if (r->text[r->at] != '\\') {
+    const char *letter = c ? strchr(letters, c) : NULL;
+    if (letter) {
+        *code = (uint8_t)meanings[letter - letters];
+    } else if (c == 'x' || c == 'u') {
+        return read_hex(r, c == 'x', code);
+    } else if (c == 'c' && is_letter(look(r, 0))) {
+        *code = (uint8_t)r->text[r->at++] % 32;
+    } else if (c == '0' && !(look(r, 0) >= '0' && look(r, 0) <= '9')) {
+        *code = 0;
+    } else if ((c >= '1' && c <= '9') || c == 'k') {
+        return kt_regex_refuse(r, "a reference to a group, which is not supported,");
+    } else if ((uint8_t)c < 0x80 && c > ' ' && !(c >= '0' && c <= '9') && !is_letter(c)) {
+        *code = (uint8_t)c;
+    } else {
+        return kt_regex_refuse(r, "an escape that is not supported");
+    }
+    return true;
+}
+
+/* A character, or a class of its own (*name is then its letter). */
+static bool read_character(struct kt_regex *r, uint32_t *code, char *name)
+{
+    if (look(r, 0) != '\\') {
         r->at += kt_utf8_read(r->text + r->at, r->length - r->at, code);
         return true;
     }
-    char c = r->at + 1 < r->length ? r->text[r->at + 1] : 'B';
-    r->at += 2;
-    const char *letter = strchr(letters, c);
-    if (strchr("dDwWsS", c)) {
+    char c = look(r, 1);
+    r->at += c ? 2 : 1;
+    if (c && strchr("dDwWsSpP", c)) {
         *name = c;
-        *code = UINT32_MAX;
-    } else if (letter) {
-        *code = (uint8_t)meanings[letter - letters];
-    } else if (c == 'x' || c == 'u') {
-        return read_hex(r, c == 'x' ? 2 : 4, code);
-    } else if ((uint8_t)c < 0x80 && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') &&
-               !(c >= 'a' && c <= 'z')) {
-        *code = (uint8_t)c;
-    } else {
-        return refuse(r, "an escape that is not supported");
+        return true;
     }
-    return true;
+    return read_escape(r, c, code);
 }
 
-static uint32_t add_set(struct regex *r, const struct class *class)
+static bool add_named(struct kt_regex *r, char name)
 {
-    uint32_t first = r->n_spans;
-    if (r->n_spans + class->n > MOST_NODES)
-        return refuse(r, "too many classes");
-    memcpy(r->spans + r->n_spans, class->spans, class->n * sizeof(class->spans[0]));
-    r->n_spans += (uint32_t) class->n;
-    return add_node(r, (struct node){.kind = SET, .a = first, .b = (uint32_t) class->n});
+    return strchr("pP", name) ? kt_class_property(r, name) : kt_class_named(r, name);
 }
 
-static uint32_t parse_class(struct regex *r)
+static uint32_t parse_class(struct kt_regex *r)
 {
-    struct class class = {.n = 0};
-    bool negates = r->at < r->length && r->text[r->at] == '^';
+    uint32_t begin = r->n_spans;
+    bool negates = look(r, 0) == '^';
     r->at += negates;
-    while (r->at < r->length && r->text[r->at] != ']') {
-        uint32_t first, last;
+    while (r->at < r->length && look(r, 0) != ']') {
+        uint32_t first = '\b', last;
         char name = 0;
-        if (!read_character(r, &first, &name))
+        if (look(r, 0) == '\\' && look(r, 1) == 'b')
+            r->at += 2;
+        else if (!read_character(r, &first, &name) || (name && !add_named(r, name)))
             return 0;
-        bool is_span = r->at + 1 < r->length && r->text[r->at] == '-' && r->text[r->at + 1] != ']';
+        bool is_span = look(r, 0) == '-' && look(r, 1) && look(r, 1) != ']', is_plain = !name;
         last = first;
         if (is_span) {
             r->at++;
@@ -177,61 +145,106 @@ static uint32_t parse_class(struct regex *r)
                 return 0;
         }
         if (is_span && (name || last < first))
-            return refuse(r, "a wrong range");
-        if (name ? !add_named(r, &class, name) : !add_span(r, &class, first, last))
+            return kt_regex_refuse(r, "a wrong range");
+        if (is_plain && !kt_class_add(r, first, last))
             return 0;
     }
     if (r->at >= r->length)
-        return refuse(r, "a class without an end");
+        return kt_regex_refuse(r, "a class without an end");
     r->at++;
-    return negates && !invert(r, &class) ? 0 : add_set(r, &class);
+    return negates && !kt_class_invert(r, begin) ? 0 : kt_class_node(r, begin);
 }
 
 /* ---- syntax ---- */
 
-static uint32_t parse_alternatives(struct regex *r);
+static uint32_t parse_alternatives(struct kt_regex *r);
 
-static uint32_t any_character(struct regex *r)
+/* Without `ends` that of '.': no end of a line. */
+static uint32_t any_character(struct kt_regex *r, bool ends)
 {
-    struct class class = {.n = 4, .spans = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}, {0xd800, 0xdfff}}};
-    return invert(r, &class) ? add_set(r, &class) : 0;
+    uint32_t begin = r->n_spans;
+    bool done = ends ? kt_class_add(r, 0, 0x10ffff)
+                     : kt_class_add(r, '\n', '\n') && kt_class_add(r, '\r', '\r') &&
+                           kt_class_add(r, 0x2028, 0x2029) && kt_class_invert(r, begin);
+    return done ? kt_class_node(r, begin) : 0;
 }
 
-static uint32_t parse_group(struct regex *r)
+/* Behind "(?". */
+static bool read_kind(struct kt_regex *r)
 {
-    if (r->at < r->length && r->text[r->at] == '?') {
-        if (r->at + 1 >= r->length || r->text[r->at + 1] != ':')
-            return refuse(r, "a group that looks ahead or has a name, which is not supported,");
-        r->at += 2;
+    char kind = look(r, 0), more = look(r, 1);
+    if (kind == ':') {
+        r->at++;
+        return true;
+    }
+    if (kind == '=' || kind == '!' || (kind == '<' && (more == '=' || more == '!')))
+        return kt_regex_refuse(r, kind == '<' ? "a group that looks behind, which is not supported,"
+                                              : "a group that looks ahead, which is not supported,");
+    if (kind != '<' || !(is_letter(more) || more == '_' || more == '$'))
+        return kt_regex_refuse(r, "a kind of group that is not supported");
+    while (r->at < r->length && look(r, 0) != '>')
+        r->at++;
+    r->at++;
+    return true;
+}
+
+static uint32_t parse_group(struct kt_regex *r)
+{
+    if (look(r, 0) == '?') {
+        r->at++;
+        if (!read_kind(r))
+            return 0;
     }
     if (++r->groups > MOST_GROUPS)
-        return refuse(r, "too many groups inside each other");
+        return kt_regex_refuse(r, "too many groups inside each other");
     uint32_t inner = parse_alternatives(r);
     r->groups--;
-    if (r->at >= r->length || r->text[r->at] != ')')
-        return refuse(r, "a group without an end");
+    if (look(r, 0) != ')')
+        return kt_regex_refuse(r, "a group without an end");
     r->at++;
     return inner;
 }
 
-static uint32_t parse_atom(struct regex *r)
+static bool repeats(const struct kt_regex *r)
 {
-    struct class class = {.n = 0};
-    uint32_t code;
-    char name = 0, c = r->text[r->at];
-    if (strchr("*+?{^$", c))
-        return refuse(r, c == '^' || c == '$' ? "an anchor inside" : "a repetition of nothing");
+    return look(r, 0) && strchr("*+?{", look(r, 0));
+}
+
+/* ^, $, \b or \B. */
+static uint32_t parse_here(struct kt_regex *r)
+{
+    char c = look(r, 0);
+    enum kt_here here = c == '^' ? KT_HERE_BEGIN : c == '$' ? KT_HERE_END : KT_HERE_BORDER;
+    if (c == '\\') {
+        here = look(r, 1) == 'b' ? KT_HERE_BORDER : KT_HERE_NO_BORDER;
+        r->at++;
+    }
+    r->at++;
+    if (repeats(r))
+        return kt_regex_refuse(r, "a repetition of nothing");
+    r->has_places = true;
+    return kt_regex_node(r, (struct kt_node){.kind = KT_NODE_HERE, .a = here});
+}
+
+static uint32_t parse_atom(struct kt_regex *r)
+{
+    uint32_t code, begin = r->n_spans;
+    char name = 0, c = look(r, 0);
+    if (strchr("*+?{", c))
+        return kt_regex_refuse(r, "a repetition of nothing");
+    if (strchr("^$", c) || (c == '\\' && (look(r, 1) == 'b' || look(r, 1) == 'B')))
+        return parse_here(r);
     if (strchr("([.", c)) {
         r->at++;
-        return c == '(' ? parse_group(r) : c == '[' ? parse_class(r) : any_character(r);
+        return c == '(' ? parse_group(r) : c == '[' ? parse_class(r) : any_character(r, false);
     }
     if (!read_character(r, &code, &name))
         return 0;
-    bool done = name ? add_named(r, &class, name) : add_span(r, &class, code, code);
-    return done ? add_set(r, &class) : 0;
+    bool done = name ? add_named(r, name) : kt_class_add(r, code, code);
+    return done ? kt_class_node(r, begin) : 0;
 }
 
-static uint32_t read_number(struct regex *r)
+static uint32_t read_number(struct kt_regex *r)
 {
     uint32_t n = 0;
     size_t start = r->at;
@@ -241,7 +254,7 @@ static uint32_t read_number(struct regex *r)
 }
 
 /* {m}, {m,} or {m,n}. */
-static bool read_braces(struct regex *r, uint32_t *min, uint32_t *max)
+static bool read_braces(struct kt_regex *r, uint32_t *min, uint32_t *max)
 {
     r->at++;
     *min = *max = read_number(r);
@@ -251,12 +264,12 @@ static bool read_braces(struct regex *r, uint32_t *min, uint32_t *max)
     }
     bool fits = *min <= MOST_REPEATS && (*max == UINT32_MAX || (*max <= MOST_REPEATS && *max >= *min));
     if (!fits || r->at >= r->length || r->text[r->at] != '}')
-        return refuse(r, "a wrong repetition, or one above 1000,");
+        return kt_regex_refuse(r, "a wrong repetition, or one above 1000,");
     r->at++;
     return true;
 }
 
-static uint32_t parse_piece(struct regex *r)
+static uint32_t parse_piece(struct kt_regex *r)
 {
     uint32_t atom = parse_atom(r), min = 1, max = 1;
     if (r->reader->status != KT_OK || r->at >= r->length || !strchr("*+?{", r->text[r->at]))
@@ -272,203 +285,70 @@ static uint32_t parse_piece(struct regex *r)
     }
     if (r->at < r->length && r->text[r->at] == '?') /* lazy: the same texts */
         r->at++;
-    return add_node(r, (struct node){.kind = REPEAT, .a = atom, .min = min, .max = max});
+    return kt_regex_node(r, (struct kt_node){.kind = KT_NODE_REPEAT, .a = atom, .min = min, .max = max});
 }
 
-/* Up to a bar, a bracket or, outside of groups, the anchor at the end. */
-static uint32_t parse_sequence(struct regex *r)
+/* Whether a $ here ends the text or one of its alternatives. */
+static bool is_last(const struct kt_regex *r)
 {
-    uint32_t all = add_node(r, (struct node){.kind = EMPTY});
-    while (r->reader->status == KT_OK && r->at < r->length && r->text[r->at] != '|' &&
-           r->text[r->at] != ')') {
-        if (r->groups == 0 && r->text[r->at] == '$')
-            break;
+    return r->groups == 0 && look(r, 0) == '$' && (look(r, 1) == '\0' || look(r, 1) == '|');
+}
+
+/* Up to a bar, a bracket or the anchor at the end. */
+static uint32_t parse_sequence(struct kt_regex *r)
+{
+    uint32_t all = kt_regex_node(r, (struct kt_node){.kind = KT_NODE_EMPTY});
+    while (r->reader->status == KT_OK && r->at < r->length && look(r, 0) != '|' && look(r, 0) != ')' &&
+           !is_last(r)) {
         uint32_t piece = parse_piece(r);
-        all = add_node(r, (struct node){.kind = CAT, .a = all, .b = piece});
+        all = kt_regex_node(r, (struct kt_node){.kind = KT_NODE_CAT, .a = all, .b = piece});
     }
     return all;
 }
 
 /* Without anchors anything may stand around. */
-static uint32_t parse_anchored(struct regex *r)
+static uint32_t parse_anchored(struct kt_regex *r)
 {
-    uint32_t any = any_character(r);
-    any = add_node(r, (struct node){.kind = REPEAT, .a = any, .max = UINT32_MAX});
-    bool begins = r->at < r->length && r->text[r->at] == '^';
+    uint32_t any = any_character(r, true);
+    any = kt_regex_node(r, (struct kt_node){.kind = KT_NODE_REPEAT, .a = any, .max = UINT32_MAX});
+    bool begins = look(r, 0) == '^';
     r->at += begins;
+    if (begins && repeats(r))
+        return kt_regex_refuse(r, "a repetition of nothing");
     uint32_t all = parse_sequence(r);
-    bool ends = r->at < r->length && r->text[r->at] == '$';
+    bool ends = is_last(r);
     r->at += ends;
-    if (r->reader->status == KT_OK && r->at < r->length && r->text[r->at] != '|')
-        return refuse(r, "something that is not supported");
+    if (r->reader->status == KT_OK && r->at < r->length && look(r, 0) != '|')
+        return kt_regex_refuse(r, "a bracket that nothing has opened");
     if (!begins)
-        all = add_node(r, (struct node){.kind = CAT, .a = any, .b = all});
-    return ends ? all : add_node(r, (struct node){.kind = CAT, .a = all, .b = any});
+        all = kt_regex_node(r, (struct kt_node){.kind = KT_NODE_CAT, .a = any, .b = all});
+    return ends ? all : kt_regex_node(r, (struct kt_node){.kind = KT_NODE_CAT, .a = all, .b = any});
 }
 
-static uint32_t parse_alternatives(struct regex *r)
+static uint32_t parse_alternatives(struct kt_regex *r)
 {
     bool is_whole = r->groups == 0;
     uint32_t all = is_whole ? parse_anchored(r) : parse_sequence(r);
-    while (r->reader->status == KT_OK && r->at < r->length && r->text[r->at] == '|') {
+    while (r->reader->status == KT_OK && look(r, 0) == '|') {
         r->at++;
         uint32_t other = is_whole ? parse_anchored(r) : parse_sequence(r);
-        all = add_node(r, (struct node){.kind = ALT, .a = all, .b = other});
+        all = kt_regex_node(r, (struct kt_node){.kind = KT_NODE_ALT, .a = all, .b = other});
     }
     return all;
-}
-
-/* ---- operations ---- */
-
-static uint32_t emit(struct regex *r, uint32_t number, uint32_t next);
-
-/* What may come `limit` times in a row, which masks make use of where it is a set. */
-static uint32_t emit_repeated(struct regex *r, uint32_t number, uint32_t limit, uint32_t next)
-{
-    struct kt_program *p = r->reader->program;
-    const struct node node = r->nodes[number];
-    size_t first = p->n_ops;
-    uint32_t op = emit(r, number, next);
-    if (node.kind == SET)
-        r->n_kept += kt_op_spans_plain(p, first, r->spans + node.a, node.b, limit);
-    return op;
-}
-
-static uint32_t emit(struct regex *r, uint32_t number, uint32_t next)
-{
-    struct kt_program *p = r->reader->program;
-    const struct node node = r->nodes[number];
-    uint32_t op = 0;
-    if (p->status != KT_OK)
-        return 0;
-    switch (node.kind) {
-    case EMPTY:
-        return next;
-    case SET: /* each character ends with a mark, which kt_op_count is as long as lengths are counted */
-        return kt_op_spans(p, r->spans + node.a, node.b, kt_op_count(p, 0, next));
-    case CAT:
-        return emit(r, node.a, emit(r, node.b, next));
-    case ALT:
-        return kt_op_split(p, emit(r, node.a, next), emit(r, node.b, next));
-    case REPEAT:
-        op = next;
-        if (node.max == UINT32_MAX) {
-            op = kt_op_reserve(p);
-            kt_op_place(p, op, kt_op_split(p, next, emit_repeated(r, node.a, UINT32_MAX, op)));
-        }
-        for (uint32_t i = node.min; i < node.max && node.max != UINT32_MAX; i++)
-            op = kt_op_split(p, next, emit_repeated(r, node.a, i - node.min + 1, op));
-        for (uint32_t i = 0; i < node.min; i++)
-            op = emit_repeated(r, node.a, node.max == UINT32_MAX ? UINT32_MAX : node.max - node.min + i + 1,
-                               op);
-        return op;
-    }
-    return 0;
-}
-
-/* ---- lengths ---- */
-
-/* Copies of operations, one for each number of characters before them: so what cannot become long enough, or
- * short enough, is seen before it is begun. */
-struct sized {
-    struct kt_program *program;
-    uint32_t first, end, min, max; /* operations first .. end - 1; lengths */
-    uint32_t most;                 /* counts above it are one */
-    uint32_t final, next;          /* the operation behind the text; where copies of it lead */
-    uint32_t *copies;              /* [end - first][most + 1] */
-    uint64_t *queue, n_queued;     /* places in `copies` that are only reserved */
-};
-
-static uint32_t copy(struct sized *s, uint32_t number, uint32_t n)
-{
-    if (number == s->final)
-        return n >= s->min ? s->next : 0;
-    if (number < s->first || number >= s->end)
-        return 0;
-    uint64_t place = (uint64_t)(number - s->first) * (s->most + 1) + n;
-    if (s->copies[place] == 0) {
-        s->copies[place] = kt_op_reserve(s->program);
-        s->queue[s->n_queued++] = place;
-    }
-    return s->copies[place];
-}
-
-static uint32_t make_copy(struct sized *s, uint32_t number, uint32_t n)
-{
-    struct kt_program *p = s->program;
-    const struct kt_op op = p->ops[number];
-    struct kt_range ranges[256];
-    switch ((enum kt_op_kind)op.kind) {
-    case KT_OP_BYTE:
-        return kt_op_byte(p, (uint8_t)op.arg, 0, copy(s, op.next, n));
-    case KT_OP_SWITCH:
-        for (uint32_t i = 0; i < op.other; i++) {
-            ranges[i] = p->ranges[op.arg + i];
-            ranges[i].target = copy(s, ranges[i].target, n);
-        }
-        return kt_op_switch(p, ranges, op.other, 0);
-    case KT_OP_SPLIT:
-        return kt_op_split(p, copy(s, op.next, n), copy(s, op.other, n));
-    case KT_OP_JUMP:
-        return copy(s, op.next, n);
-    case KT_OP_COUNT:
-        return n >= s->max ? 0 : copy(s, op.next, n < s->most ? n + 1 : n);
-    default:
-        return 0;
-    }
-}
-
-static uint32_t size(struct regex *r, struct sized *s, uint32_t start)
-{
-    uint32_t op = 0;
-    s->most = s->max == UINT32_MAX ? s->min : s->max;
-    uint64_t room = (uint64_t)(s->end - s->first) * ((uint64_t)s->most + 1);
-    if (room > MOST_SIZED) {
-        kt_form_fail(r->reader, KT_E_RANGE, r->place,
-                     "the pattern is too large to be counted up to %u characters", s->most);
-        return 0;
-    }
-    s->copies = calloc((size_t)room + 1, sizeof(*s->copies));
-    s->queue = calloc((size_t)room + 1, sizeof(*s->queue));
-    if (!s->copies || !s->queue)
-        kt_form_no_memory(r->reader);
-    else
-        op = copy(s, start, 0);
-    for (uint64_t i = 0; i < s->n_queued && s->program->status == KT_OK; i++) {
-        uint64_t place = s->queue[i], width = (uint64_t)s->most + 1;
-        uint32_t made = make_copy(s, s->first + (uint32_t)(place / width), (uint32_t)(place % width));
-        kt_op_place(s->program, s->copies[place], made);
-    }
-    free(s->copies);
-    free(s->queue);
-    return op;
 }
 
 uint32_t kt_form_pattern(struct kt_form_reader *reader, const char *pattern, const struct kt_place *place,
                          uint32_t min, uint32_t max, uint32_t next)
 {
-    struct regex r = {.reader = reader, .place = place, .text = pattern, .length = strlen(pattern)};
-    struct kt_program *p = reader->program;
+    struct kt_regex r = {.reader = reader, .place = place, .text = pattern, .length = strlen(pattern)};
     uint32_t op = 0, root = 0;
-    r.nodes = calloc(MOST_NODES, sizeof(*r.nodes));
-    r.spans = calloc(MOST_NODES, sizeof(*r.spans));
-    if (r.nodes && r.spans)
+    r.nodes = calloc(KT_REGEX_NODES, sizeof(*r.nodes));
+    if (r.nodes)
         root = parse_alternatives(&r);
     else
         kt_form_no_memory(reader);
-    if (reader->status == KT_OK) {
-        struct sized s = {.program = p, .min = min, .max = max};
-        s.next = kt_op_byte(p, '"', 0, next);
-        s.final = min > 0 || max != UINT32_MAX ? kt_op_return(p) : s.next;
-        s.first = (uint32_t)p->n_ops;
-        op = emit(&r, root, s.final);
-        s.end = (uint32_t)p->n_ops;
-        if (r.n_kept > MOST_KEPT)
-            kt_op_forget_plain(p, s.first);
-        if (s.final != s.next)
-            op = size(&r, &s, op);
-        op = op ? kt_op_byte(p, '"', 0, op) : 0;
-    }
+    if (reader->status == KT_OK)
+        op = kt_regex_write(&r, root, min, max, next);
     free(r.nodes);
     free(r.spans);
     return op;

@@ -8,10 +8,18 @@
 static const char *const marks[] = {" ", "_",  "-",  ".",  "/",  ",", ":", ";",  "@",  "+",    "#",   "*",
                                     "'", "<>", "()", "[]", "{}", "=", "&", "%$", "!?", "|~^`", "\x7f"};
 
+const uint32_t kt_plain_wide[KT_PLAIN_WIDE_SPANS][2] = {{0x80, 0x9f},     {0xa1, 0x167f},   {0x1681, 0x1fff},
+                                                        {0x200b, 0x2027}, {0x202a, 0x202e}, {0x2030, 0x205e},
+                                                        {0x2060, 0x2fff}, {0x3001, 0xd7ff}, {0xe000, 0xfefe},
+                                                        {0xff00, 0x10ffff}};
+
 uint32_t kt_plain_group(uint32_t code)
 {
+    for (size_t i = 0; i < KT_PLAIN_WIDE_SPANS && code >= kt_plain_wide[i][0]; i++)
+        if (code <= kt_plain_wide[i][1])
+            return KT_PLAIN_WIDE;
     if (code >= 0x80)
-        return code == 0x2028 || code == 0x2029 ? KT_PLAIN_NOT : KT_PLAIN_WIDE;
+        return KT_PLAIN_NOT;
     if (code < ' ' || code == '"' || code == '\\')
         return KT_PLAIN_NOT;
     if (code >= '0' && code <= '9')
