@@ -352,6 +352,36 @@ static const struct {
      "a constant holds the format's own tag"},
 };
 
+/* Arguments that are lists: a call within a call, of which a way to the end is found that is not the lowest. */
+START_TEST(test_lists)
+{
+    static const char lists[] =
+        TOOL("\"properties\": {\"a\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}, \"b\": {\"type\": [\"array\","
+             " \"null\"]}, \"c\": {\"type\": [\"string\", \"array\"]}, \"d\": {}}, \"required\": [\"a\", \"b\", \"c\", \"d\"]");
+    static const struct {
+        uint32_t format;
+        const char *begin, *between, *end; /* between: of an argument's name and value; end: of the value */
+    } forms[] = {
+        {KT_OUTPUT_FUNCTION, "<tool_call>\n<function=f>\n<parameter=a>", "\n", "\n</parameter>"},
+        {KT_OUTPUT_GLM, "<tool_call>f\n<arg_key>a</arg_key>", "\n<arg_value>", "</arg_value>"},
+        {KT_OUTPUT_DSML,
+         "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"false\"", ">",
+         "</｜DSML｜parameter>"},
+        {KT_OUTPUT_MINIMAX, "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\"", ">",
+         "</parameter>"},
+    };
+    struct kt_calls_params params = params_of(forms[_i].format);
+    params.tools = lists;
+    params.tools_length = strlen(lists);
+    for (int is_empty = 0; is_empty < 2; is_empty++) {
+        struct kt_constraint *constraint = begin(&params);
+        ck_assert(feed(constraint, forms[_i].begin) && feed(constraint, forms[_i].between));
+        ck_assert(feed(constraint, is_empty ? "[]" : "[\"x\", \"y\"]") && feed(constraint, forms[_i].end));
+        kt_constraint_destroy(constraint);
+    }
+}
+END_TEST
+
 START_TEST(test_refusals)
 {
     struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
@@ -464,6 +494,7 @@ int main(void)
     tcase_add_loop_test(group, test_texts, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, a_form_beside_tools, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, test_faults, 0, 3);
+    tcase_add_loop_test(group, test_lists, 0, 4);
     tcase_add_test(group, test_refusals);
     tcase_add_test(group, text_of_json_is_whole_or_not_there);
     suite_add_tcase(suite, group);

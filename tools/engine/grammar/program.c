@@ -195,9 +195,11 @@ static uint32_t target_of(const struct kt_program *p, const struct kt_op *op, ui
     return op->kind == KT_OP_SWITCH ? p->ranges[op->arg + i].target : i > 0 ? op->other : op->next;
 }
 
-/* Which operations lead to each: from[first[i]] .. from[first[i + 1] - 1]; and two lists of operations. */
+/* Which operations lead to each: from[first[i]] .. from[first[i + 1] - 1]; and two lists of operations, with
+ * those of the second one marked. */
 struct sources {
     uint32_t *first, *from, *now, *later;
+    bool *waits;
 };
 
 static bool find_sources(const struct kt_program *p, struct sources *s)
@@ -209,7 +211,8 @@ static bool find_sources(const struct kt_program *p, struct sources *s)
     s->from = malloc((n + 1) * sizeof(*s->from));
     s->now = malloc((p->n_ops + 1) * sizeof(*s->now));
     s->later = malloc((p->n_ops + 1) * sizeof(*s->later));
-    if (!s->first || !s->from || !s->now || !s->later)
+    s->waits = calloc(p->n_ops + 1, sizeof(*s->waits));
+    if (!s->first || !s->from || !s->now || !s->later || !s->waits)
         return false;
     for (size_t i = 0; i < p->n_ops; i++)
         for (uint32_t k = 0; k < count_targets(&p->ops[i]); k++)
@@ -222,8 +225,16 @@ static bool find_sources(const struct kt_program *p, struct sources *s)
     return true;
 }
 
+/* An operation of which a way to the end was found, higher than the ones that are done: it may get lower. */
+static void wait(struct sources *s, uint32_t op, size_t *n_later)
+{
+    if (!s->waits[op])
+        s->later[(*n_later)++] = op;
+    s->waits[op] = true;
+}
+
 /* In the order of heights, so each operation is done once: those that lead to one of `height` have that
- * height, or, if they call it, one more. */
+ * height, or, if they call it, one more, or that of what follows the call. */
 static void compute_heights(struct kt_program *p, struct sources *s)
 {
     size_t n = 0, n_later = 0;
@@ -232,7 +243,7 @@ static void compute_heights(struct kt_program *p, struct sources *s)
         if (p->ops[i].kind == KT_OP_RETURN)
             s->now[n++] = (uint32_t)i;
     }
-    for (uint16_t height = 0; n > 0; height++) {
+    for (uint16_t height = 0; n > 0 || n_later > 0; height++) {
         for (size_t k = 0; k < n; k++) {
             uint32_t op = s->now[k];
             for (uint32_t e = s->first[op]; p->ops[op].height == height && e < s->first[op + 1]; e++) {
@@ -241,15 +252,20 @@ static void compute_heights(struct kt_program *p, struct sources *s)
                 if (found < source->height && found == height)
                     s->now[n++] = s->from[e];
                 else if (found < source->height)
-                    s->later[n_later++] = s->from[e];
+                    wait(s, s->from[e], &n_later);
                 source->height = least(found, source->height);
             }
         }
-        n = 0;
-        for (size_t k = 0; k < n_later; k++) /* but those that were found to be lower after all */
-            if (p->ops[s->later[k]].height == height + 1)
-                s->now[n++] = s->later[k];
-        n_later = 0;
+        size_t waiting = n_later;
+        n = n_later = 0;
+        for (size_t k = 0; k < waiting; k++) { /* but those that were found to be lower after all */
+            uint32_t op = s->later[k];
+            s->waits[op] = false;
+            if (p->ops[op].height == height + 1)
+                s->now[n++] = op;
+            else if (p->ops[op].height > height)
+                wait(s, op, &n_later);
+        }
     }
 }
 
@@ -282,6 +298,7 @@ enum kt_status kt_program_finish(struct kt_program *p, uint32_t start)
     free(s.from);
     free(s.now);
     free(s.later);
+    free(s.waits);
     p->start = start;
     if (p->status != KT_OK)
         return p->status;
