@@ -49,7 +49,9 @@ class Engine:
         return out
 
     def grammar(self, schema):
-        text = json.dumps(schema).encode()
+        return self.grammar_of(json.dumps(schema).encode())
+
+    def grammar_of(self, text):
         return self.made("kt_grammar_json", text, ctypes.c_uint64(len(text)), None)
 
     def constraint(self, grammar):

@@ -4,6 +4,7 @@
 #include "tests/support/alloc_faults.h"
 
 #include "tools/engine/base/dump.h"
+#include "tools/engine/base/load.h"
 #include "tools/engine/text/utf8.h"
 
 #include <check.h>
@@ -352,12 +353,13 @@ static const struct {
      "a constant holds the format's own tag"},
 };
 
-/* Arguments that are lists: a call within a call, of which a way to the end is found that is not the lowest. */
+/* Arguments that are lists: a call within a call, of which a way to the end is found that is not the lowest.
+ */
 START_TEST(test_lists)
 {
-    static const char lists[] =
-        TOOL("\"properties\": {\"a\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}, \"b\": {\"type\": [\"array\","
-             " \"null\"]}, \"c\": {\"type\": [\"string\", \"array\"]}, \"d\": {}}, \"required\": [\"a\", \"b\", \"c\", \"d\"]");
+    static const char lists[] = TOOL(
+        "\"properties\": {\"a\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}, \"b\": {\"type\": [\"array\","
+        " \"null\"]}, \"c\": {\"type\": [\"string\", \"array\"]}, \"d\": {}}, \"required\": [\"a\", \"b\", \"c\", \"d\"]");
     static const struct {
         uint32_t format;
         const char *begin, *between, *end; /* between: of an argument's name and value; end: of the value */
@@ -365,8 +367,8 @@ START_TEST(test_lists)
         {KT_OUTPUT_FUNCTION, "<tool_call>\n<function=f>\n<parameter=a>", "\n", "\n</parameter>"},
         {KT_OUTPUT_GLM, "<tool_call>f\n<arg_key>a</arg_key>", "\n<arg_value>", "</arg_value>"},
         {KT_OUTPUT_DSML,
-         "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"false\"", ">",
-         "</｜DSML｜parameter>"},
+         "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"false\"",
+         ">", "</｜DSML｜parameter>"},
         {KT_OUTPUT_MINIMAX, "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\"", ">",
          "</parameter>"},
     };
@@ -485,6 +487,34 @@ START_TEST(text_of_json_is_whole_or_not_there)
 }
 END_TEST
 
+/* Integers of any size are read, and told apart if somebody asks. */
+START_TEST(integers_beyond_64_bits)
+{
+    static const char text[] =
+        "{\"18446744073709551617\": \"\\\"99999999999999999999\", \"a\": [-18446744073709551615, 5, 1.5,"
+        " 4611686018427387904, 9223372036854775809, 1e19]}";
+    json_error_t where;
+    json_t *digits = NULL, *read = kt_json_load(text, strlen(text), 0, &digits, &where);
+    ck_assert_msg(read, "%s", where.text);
+    ck_assert_str_eq(json_string_value(json_object_get(read, "18446744073709551617")),
+                     "\"99999999999999999999");
+    const json_t *list = json_object_get(read, "a");
+    ck_assert_str_eq(kt_json_digits(digits, json_real_value(json_array_get(list, 0))),
+                     "-18446744073709551615");
+    ck_assert_int_eq(json_integer_value(json_array_get(list, 1)), 5);
+    ck_assert(json_real_value(json_array_get(list, 2)) == 1.5 && !kt_json_digits(digits, 1.5));
+    ck_assert_str_eq(kt_json_digits(digits, 9223372036854775808.0), "9223372036854775809");
+    json_decref(read);
+    json_decref(digits);
+    read = kt_json_load("[18446744073709551615, 18446744073709551616]", 44, 0, NULL, &where);
+    ck_assert(read && json_real_value(json_array_get(read, 0)) == 18446744073709551616.0);
+    json_decref(read);
+    ck_assert_ptr_null(kt_json_load("[18446744073709551615", 21, 0, NULL, &where));
+    ck_assert_ptr_null(kt_json_load("[1e999]", 7, 0, NULL, &where));
+    ck_assert_ptr_null(kt_json_load("", 0, 0, &digits, &where));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("calls");
@@ -497,6 +527,7 @@ int main(void)
     tcase_add_loop_test(group, test_lists, 0, 4);
     tcase_add_test(group, test_refusals);
     tcase_add_test(group, text_of_json_is_whole_or_not_there);
+    tcase_add_test(group, integers_beyond_64_bits);
     suite_add_tcase(suite, group);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

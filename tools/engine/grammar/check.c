@@ -4,6 +4,7 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/grammar/schema.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,16 @@ static bool check_names(struct kt_form_reader *reader, const json_t *list, const
     return done || kt_form_fail(reader, KT_E_FORMAT, place, "this must be a list of names");
 }
 
+/* A most beyond 2^32 is none; a least that large is not met. */
+static bool check_count(struct kt_form_reader *reader, const json_t *value, const struct kt_place *place)
+{
+    double count = json_is_number(value) ? json_number_value(value) : -1;
+    if (count < 0 || count != floor(count))
+        return kt_form_fail(reader, KT_E_FORMAT, place, "this must be a count");
+    return count < UINT32_MAX || strncmp(place->name, "max", 3) == 0 ||
+           kt_form_fail(reader, KT_E_UNSUPPORTED, place, "a count of 2^32 and more is not supported");
+}
+
 static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t *value,
                           const struct kt_place *place)
 {
@@ -306,9 +317,7 @@ static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t 
     case MAP:
         return check_map(reader, value, place);
     case COUNT:
-        return (json_is_integer(value) && json_integer_value(value) >= 0 &&
-                json_integer_value(value) < UINT32_MAX) ||
-               kt_form_fail(reader, KT_E_FORMAT, place, "this must be a count, below 2^32");
+        return check_count(reader, value, place);
     case DIVISOR:
         return (json_is_number(value) && json_number_value(value) > 0) ||
                kt_form_fail(reader, KT_E_FORMAT, place, "this must be a number above 0");

@@ -51,6 +51,12 @@ static bool merge_types(struct kt_form_reader *reader, json_t *into, const json_
     return (done && set) || kt_form_no_memory(reader);
 }
 
+/* A number exactly: it has the 64 bits of an integer, too. */
+static long double exactly(const json_t *value)
+{
+    return json_is_integer(value) ? (long double)json_integer_value(value) : json_number_value(value);
+}
+
 /* The larger one, or the smaller one, of two bounds. */
 static bool merge_bounds(struct kt_form_reader *reader, json_t *into, const json_t *from)
 {
@@ -59,8 +65,7 @@ static bool merge_bounds(struct kt_form_reader *reader, json_t *into, const json
     for (unsigned way = 0; way < 2; way++)
         for (const char *const *name = way ? smaller : larger; *name; name++) {
             json_t *a = get(into, *name), *b = get(from, *name);
-            bool takes = b && (!a || (way ? json_number_value(b) < json_number_value(a)
-                                          : json_number_value(b) > json_number_value(a)));
+            bool takes = b && (!a || (way ? exactly(b) < exactly(a) : exactly(b) > exactly(a)));
             if (takes && json_object_set(into, *name, b) != 0)
                 return kt_form_no_memory(reader);
         }
@@ -101,7 +106,7 @@ static bool merge_texts(struct kt_form_reader *reader, json_t *into, const json_
 static bool is_same(const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b))
-        return json_number_value(a) == json_number_value(b);
+        return exactly(a) == exactly(b);
     return json_equal(a, b);
 }
 
@@ -369,10 +374,10 @@ static uint32_t type_of(const json_t *value)
     }
 }
 
-static bool within(const json_t *schema, const char *min, const char *max, double value)
+static bool within(const json_t *schema, const char *min, const char *max, long double value)
 {
     const json_t *low = get(schema, min), *high = get(schema, max);
-    return (!low || value >= json_number_value(low)) && (!high || value <= json_number_value(high));
+    return (!low || value >= exactly(low)) && (!high || value <= exactly(high));
 }
 
 bool kt_form_fits(const json_t *schema, uint32_t types, const json_t *value)
@@ -383,17 +388,18 @@ bool kt_form_fits(const json_t *schema, uint32_t types, const json_t *value)
         return false;
     if (json_is_number(value)) {
         const json_t *low = get(schema, "exclusiveMinimum"), *high = get(schema, "exclusiveMaximum");
-        double number = json_number_value(value), divisor = json_number_value(get(schema, "multipleOf"));
-        if (divisor > 0 && fmod(number, divisor) != 0)
+        long double number = exactly(value), divisor = exactly(get(schema, "multipleOf"));
+        if (divisor > 0 && fmodl(number, divisor) != 0)
             return false;
-        return within(schema, "minimum", "maximum", number) && (!low || number > json_number_value(low)) &&
-               (!high || number < json_number_value(high));
+        return within(schema, "minimum", "maximum", number) && (!low || number > exactly(low)) &&
+               (!high || number < exactly(high));
     }
     for (const char *text = json_string_value(value); text && *text; text++)
         n += (*text & 0xc0) != 0x80;
     if (json_is_string(value))
-        return within(schema, "minLength", "maxLength", (double)n);
-    return !json_is_array(value) || within(schema, "minItems", "maxItems", (double)json_array_size(value));
+        return within(schema, "minLength", "maxLength", (long double)n);
+    return !json_is_array(value) ||
+           within(schema, "minItems", "maxItems", (long double)json_array_size(value));
 }
 
 static bool is_empty(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,

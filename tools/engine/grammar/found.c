@@ -20,7 +20,7 @@ enum { ANY, WORD, OTHER, END, N_AHEAD }; /* OTHER: no character of a word, or th
 struct writer {
     struct kt_regex *regex;
     struct kt_program *program;
-    size_t n_kept; /* operations of KT_OP_KEEP */
+    size_t n_kept;                 /* operations of KT_OP_KEEP */
     uint32_t first, end, min, max; /* operations first .. end - 1; lengths */
     uint32_t most, n_places;       /* counts above it are one; places that are told apart */
     uint32_t final, next;          /* the operation behind the text; where copies of it lead */
@@ -57,8 +57,8 @@ static uint32_t emit_set(struct writer *w, uint32_t number, uint32_t next)
         uint32_t n_rest = 0, end = kt_op_return(p);
         for (uint32_t i = 0; i < node->b && rest; i++)
             if (spans[i].last >= 0x80)
-                rest[n_rest++] = (struct kt_span){spans[i].first < 0x80 ? 0x80 : spans[i].first,
-                                                  spans[i].last};
+                rest[n_rest++] =
+                    (struct kt_span){spans[i].first < 0x80 ? 0x80 : spans[i].first, spans[i].last};
         if (!rest)
             kt_form_no_memory(w->regex->reader);
         node->rule = rest ? kt_op_spans(p, rest, n_rest, end, end) : 0;
@@ -221,9 +221,10 @@ static uint32_t make_copies(struct writer *w, uint32_t start)
     uint32_t op = 0;
     w->n_kept = 0;
     if (room > MOST_SIZED) {
-        kt_form_fail(reader, KT_E_RANGE, w->regex->place,
-                     "the pattern is too large to be counted up to %u characters, or to have \\b, ^ or $ inside",
-                     w->most);
+        kt_form_fail(
+            reader, KT_E_RANGE, w->regex->place,
+            "the pattern is too large to be counted up to %u characters, or to have \\b, ^ or $ inside",
+            w->most);
         return 0;
     }
     w->copies = calloc((size_t)room + 1, sizeof(*w->copies));

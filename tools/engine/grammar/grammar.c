@@ -137,11 +137,14 @@ enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct
         return grammar ? status : kt_engine_fail(error, KT_E_INVALID, "kt_grammar_json: grammar is NULL");
     }
     struct kt_form_reader reader = {.program = &made->program, .error = error};
-    json_t *document = schema ? json_loadb(schema, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where)
-                              : json_loads(any_object, 0, NULL);
+    json_t *document =
+        schema ? kt_form_load(&reader, schema, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where)
+               : json_loads(any_object, 0, NULL);
     if (document) {
         uint32_t body = kt_form_compile(&reader, document, kt_op_return(&made->program));
         status = kt_grammar_finish(made, kt_grammar_lead(&made->program, params, body), &reader);
+    } else if (reader.status != KT_OK) {
+        status = reader.status;
     } else {
         status = kt_engine_fail(error, schema ? KT_E_FORMAT : KT_E_NOMEM,
                                 "the JSON schema is no JSON: %s (line %d, column %d)", where.text, where.line,

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numbers.c - numbers within bounds: integers, multiples of a number among them, and decimal numbers. */
+/*
+ * numbers.c - decimal numbers within bounds. Those below 10^15 have digits behind the point, and their bounds
+ * are the shortest decimals of doubles: what is not below a bound as it is written is not below it as a
+ * double. Larger ones are whole, and their bounds exact.
+ */
 #include "tools/engine/grammar/program.h"
 
 #include <math.h>
@@ -7,158 +11,126 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- integers ---- */
+#define WHOLE_FROM 1e15
+#define MOST_WHOLE "999999999999999"
+#define MOST_ZEROS 15 /* behind all places of an upper bound */
+#define PLACES 352    /* of the smallest double, 17 behind 323 zeros */
 
-/* What all places of one range share. A place knows what its digits so far leave of `multiple`, and how many
- * digits follow: so what cannot become a multiple is not begun. */
-struct whole {
-    struct kt_program *program;
-    uint32_t multiple, next;
-    uint32_t *made; /* [KT_GRAMMAR_DIGITS + 1][multiple] any digits; 0: not made yet, 1: none fit */
-};
-
-/* A range of digits; those with the same target are one. */
-static void add_digit(struct kt_range *ranges, size_t *n, char digit, uint32_t target)
-{
-    if (target == 0)
-        return;
-    if (*n > 0 && ranges[*n - 1].target == target && ranges[*n - 1].last + 1 == digit)
-        ranges[*n - 1].last = (uint8_t)digit;
-    else
-        ranges[(*n)++] = (struct kt_range){(uint8_t)digit, (uint8_t)digit, target};
-}
-
-/* The n digits of low .. high; NULL: no bound on that side. `rest`: of the digits before them. */
-static uint32_t between(struct whole *w, const char *low, const char *high, size_t n, uint32_t rest)
-{
-    struct kt_range ranges[10];
-    size_t n_ranges = 0;
-    bool is_free = !low && !high;
-    if (n == 0)
-        return rest == 0 ? w->next : 0;
-    uint32_t *made = &w->made[n * w->multiple + rest];
-    if (is_free && *made > 0)
-        return *made > 1 ? *made : 0;
-    for (char digit = low ? *low : '0'; digit <= (high ? *high : '9'); digit++)
-        add_digit(ranges, &n_ranges, digit,
-                  between(w, low && digit == *low ? low + 1 : NULL, high && digit == *high ? high + 1 : NULL,
-                          n - 1, (rest * 10 + (uint32_t)(digit - '0')) % w->multiple));
-    uint32_t op = n_ranges > 0 ? kt_op_switch(w->program, ranges, n_ranges, 0) : 0;
-    if (is_free)
-        *made = op > 0 ? op : 1;
-    return op;
-}
-
-/* low .. high, neither below 0. */
-static uint32_t natural_range(struct whole *w, uint64_t low, uint64_t high)
-{
-    char least[24], most[24];
-    uint32_t op = 0;
-    for (uint64_t from = low; from <= high;) {
-        int n = snprintf(least, sizeof(least), "%llu", (unsigned long long)from);
-        uint64_t end = 9; /* of the numbers with as many digits */
-        for (int i = 1; i < n; i++)
-            end = end * 10 + 9;
-        end = end < high ? end : high;
-        (void)snprintf(most, sizeof(most), "%llu", (unsigned long long)end);
-        op = kt_op_split(w->program, between(w, least, most, (size_t)n, 0), op);
-        from = end + 1;
-    }
-    return op;
-}
-
-static uint32_t whole_range(struct kt_program *p, uint64_t low, uint64_t high, uint32_t multiple,
-                            uint32_t next)
-{
-    struct whole w = {p, multiple, next,
-                      calloc((size_t)(KT_GRAMMAR_DIGITS + 1) * multiple, sizeof(uint32_t))};
-    if (!w.made)
-        p->status = p->status == KT_OK ? KT_E_NOMEM : p->status;
-    uint32_t op = w.made ? natural_range(&w, low, high) : 0;
-    free(w.made);
-    return op;
-}
-
-uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t multiple, uint32_t next)
-{
-    const int64_t most = 999999999999999999; /* KT_GRAMMAR_DIGITS */
-    if (min == INT64_MIN && max == INT64_MAX && multiple == 1)
-        return kt_op_number(p, true, next);
-    min = min < -most ? -most : min;
-    max = max > most ? most : max;
-    uint32_t op = 0;
-    if (max >= 0 && min <= max)
-        op = whole_range(p, min > 0 ? (uint64_t)min : 0, (uint64_t)max, multiple, next);
-    if (min < 0 && min <= max) {
-        uint64_t nearest = max < 0 ? (uint64_t)-max : 1;
-        uint32_t below = whole_range(p, nearest, (uint64_t)-min, multiple, next);
-        op = kt_op_split(p, op, below ? kt_op_byte(p, '-', 0, below) : 0);
-    }
-    return op;
-}
-
-/* ---- decimal numbers ---- */
-
-#define PLACES 15 /* digits that doubles tell apart */
-#define MOST_WHOLE UINT64_C(999999999999999)
-
-/* A number that is not below 0, as it is written: whole, a point, places. */
+/* A number that is not below 0, as it is written: whole, a point, places without zeros behind them. */
 struct decimal {
     uint64_t whole;
-    char places[PLACES + 3];
-    bool is_open;
+    size_t n;
+    char places[PLACES];
+    bool is_positive; /* a lower bound, 0, that is not meant itself */
+    bool is_free;     /* an upper bound: all below 10^15 */
 };
 
-/* Digits behind the point, from number `at` on; low, high: the digits so far are those of the bound. */
+/* Digits behind the point. */
 struct places {
     struct kt_program *program;
     const struct decimal *low, *high;
-    int n; /* at most */
-    uint32_t next;
+    uint32_t next, digits, zeros, positive; /* made when they are needed */
 };
 
-static bool is_zero(const char *digits)
+/* The magnitude of a double below 10^15, with as few digits as give it again. */
+static void read_decimal(double value, struct decimal *made)
 {
-    return digits[strspn(digits, "0")] == '\0';
+    char text[40] = "", digits[32] = "", *end;
+    size_t n = 0, at = 0;
+    *made = (struct decimal){.whole = 0};
+    for (int more = 0; more < 17; more++) {
+        (void)snprintf(text, sizeof(text), "%.*e", more, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    for (end = text; *end && *end != 'e'; end++) /* whatever the locale's point is */
+        if (*end >= '0' && *end <= '9')
+            digits[n++] = *end;
+    long shift = *end ? strtol(end + 1, NULL, 10) : 0;
+    for (; shift >= 0; shift--)
+        made->whole = made->whole * 10 + (uint64_t)(at < n ? digits[at++] - '0' : 0);
+    for (; shift < -1 && made->n < PLACES - 20; shift++)
+        made->places[made->n++] = '0';
+    while (at < n)
+        made->places[made->n++] = digits[at++];
+    while (made->n > 0 && made->places[made->n - 1] == '0')
+        made->n--;
 }
 
-static uint32_t fraction(const struct places *f, int at, bool low, bool high)
+/* A zero behind the whole number is no place, so that "1." is not one. */
+static uint32_t any_places(struct places *f)
 {
     struct kt_program *p = f->program;
-    struct kt_range ranges[10];
-    size_t n_ranges = 0;
-    if (!low && !high && at > 0)
-        return kt_op_digits(p, f->n - at, f->next);
-    /* It may end: zeros would follow. */
-    bool ends = (!low || (is_zero(f->low->places + at) && !f->low->is_open)) &&
-                (!high || !is_zero(f->high->places + at) || !f->high->is_open);
-    uint32_t end = ends ? f->next : 0;
-    char first = low ? f->low->places[at] : '0', last = high ? f->high->places[at] : '9';
-    for (char digit = first; digit <= last && at < f->n; digit++)
-        add_digit(ranges, &n_ranges, digit,
-                  fraction(f, at + 1, low && digit == first, high && digit == last));
-    uint32_t more = n_ranges > 0 ? kt_op_switch(p, ranges, n_ranges, 0) : 0;
-    if (more && at == 0)
-        more = kt_op_byte(p, '.', 0, more);
-    return kt_op_split(p, end, more);
+    f->digits = f->digits ? f->digits : kt_op_digits(p, f->next);
+    return f->digits;
 }
 
-/* "1", "1." and "1.0": a point has a digit behind it. */
-static uint32_t behind(struct kt_program *p, const struct decimal *low, const struct decimal *high,
-                       uint64_t whole, uint32_t next)
+static uint32_t only_zeros(struct places *f)
 {
-    char text[24];
-    int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)whole);
-    const struct places f = {p, low, high, PLACES - n, next};
-    uint32_t op;
-    if (low || high)
-        op = fraction(&f, 0, low != NULL, high != NULL);
-    else
-        op = f.n == 0
-                 ? next
-                 : kt_op_split(p, next,
-                               kt_op_byte(p, '.', 0, kt_op_class(p, "09", kt_op_digits(p, f.n - 1, next))));
-    return op;
+    for (uint32_t i = 0; i < MOST_ZEROS && (i > 0 || f->zeros == 0); i++)
+        f->zeros =
+            kt_op_split(f->program, f->next, kt_op_byte(f->program, '0', 0, f->zeros ? f->zeros : f->next));
+    return f->zeros;
+}
+
+/* Zeros, and one digit at least that is none. */
+static uint32_t positive_places(struct places *f)
+{
+    struct kt_program *p = f->program;
+    if (f->positive == 0) {
+        uint32_t end = kt_op_return(p), loop = kt_op_reserve(p);
+        const struct kt_range ranges[] = {{'0', '0', kt_op_count(p, KT_GRAMMAR_DIGITS, loop)},
+                                          {'1', '9', end}};
+        kt_op_place(p, loop,
+                    kt_op_less(p, KT_GRAMMAR_DIGITS, kt_op_switch(p, ranges, 2, 0),
+                               kt_op_switch(p, ranges + 1, 1, 0)));
+        f->positive = kt_op_call(p, loop, any_places(f));
+    }
+    return f->positive;
+}
+
+/* From place `at` on; low, high: the digits so far are those of the bound. */
+static uint32_t fraction(struct places *f, size_t at, bool low, bool high)
+{
+    struct kt_range ranges[10];
+    size_t n_ranges = 0;
+    bool is_positive = low && f->low->is_positive;
+    low = low && (is_positive || at < f->low->n);
+    if (!low && !high)
+        return any_places(f);
+    if (is_positive && !high)
+        return positive_places(f);
+    if (high && at >= f->high->n)
+        return low ? 0 : only_zeros(f);
+    char first = low && !is_positive ? f->low->places[at] : '0', last = high ? f->high->places[at] : '9';
+    for (char digit = first; digit <= last; digit++)
+        kt_add_digit(ranges, &n_ranges, digit,
+                     fraction(f, at + 1, low && digit == (is_positive ? '0' : first), high && digit == last));
+    uint32_t more = n_ranges > 0 ? kt_op_switch(f->program, ranges, n_ranges, 0) : 0;
+    return low ? more : kt_op_split(f->program, f->next, more);
+}
+
+/* What follows a whole number: "1", "1.5" and "1.0", but not "1.". NULL: no bound on that side. */
+static uint32_t behind(struct kt_program *p, const struct decimal *low, const struct decimal *high,
+                       uint32_t next)
+{
+    struct places f = {.program = p, .low = low, .high = high, .next = next};
+    bool asks = low && (low->n > 0 || low->is_positive), is_full = high && high->n == 0;
+    uint32_t more = 0;
+    if (!asks && !high)
+        more = kt_op_class(p, "09", any_places(&f));
+    else if (!asks && is_full)
+        more = kt_op_byte(p, '0', 0, only_zeros(&f));
+    else if (!asks) { /* it may end; with a point it has a digit */
+        struct kt_range ranges[10];
+        size_t n = 0;
+        for (char digit = '0'; digit <= high->places[0]; digit++)
+            kt_add_digit(ranges, &n, digit, fraction(&f, 1, false, digit == high->places[0]));
+        more = kt_op_switch(p, ranges, n, 0);
+    } else
+        more = fraction(&f, 0, true, high != NULL);
+    more = more ? kt_op_byte(p, '.', 0, more) : 0;
+    return asks ? more : kt_op_split(p, next, more);
 }
 
 static uint32_t with_whole(struct kt_program *p, const struct decimal *low, const struct decimal *high,
@@ -166,75 +138,83 @@ static uint32_t with_whole(struct kt_program *p, const struct decimal *low, cons
 {
     char text[24];
     int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)whole);
-    uint32_t op = behind(p, low, high, whole, next);
+    uint32_t op = behind(p, low, high, next);
     return op ? kt_op_text(p, text, (size_t)n, 0, op) : 0;
 }
 
-/* low <= number <= high, neither below 0. */
+/* low <= number <= high, neither below 0, both below 10^15. */
 static uint32_t decimal_range(struct kt_program *p, const struct decimal *low, const struct decimal *high,
                               uint32_t next)
 {
-    if (low->whole > high->whole)
+    struct kt_whole from, to;
+    char text[24];
+    if (!high->is_free && low->whole > high->whole)
         return 0;
-    if (low->whole == high->whole)
+    if (!high->is_free && low->whole == high->whole)
         return with_whole(p, low, high, low->whole, next);
     uint32_t op = with_whole(p, low, NULL, low->whole, next);
-    op = kt_op_split(p, op, with_whole(p, NULL, high, high->whole, next));
-    for (uint64_t from = low->whole + 1; from < high->whole;) {
-        uint64_t end = 9;
-        while (end < from)
-            end = end * 10 + 9;
-        end = end < high->whole - 1 ? end : high->whole - 1;
-        op = kt_op_split(p, op, whole_range(p, from, end, 1, behind(p, NULL, NULL, from, next)));
-        from = end + 1;
-    }
+    if (!high->is_free)
+        op = kt_op_split(p, op, with_whole(p, NULL, high, high->whole, next));
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)low->whole);
+    kt_whole_read(&from, text);
+    kt_whole_step(&from, true);
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)high->whole);
+    kt_whole_read(&to, high->is_free ? MOST_WHOLE : text);
+    if (!high->is_free)
+        kt_whole_step(&to, false);
+    if (kt_whole_compare(&from, &to) <= 0)
+        op = kt_op_split(p, op, kt_op_integer_range(p, &from, &to, 1, behind(p, NULL, NULL, next)));
     return op;
 }
 
-/* A bound's magnitude; false: it has too many digits. What lies beyond all numbers here is the last of them.
- */
-static bool read_decimal(double value, bool is_open, struct decimal *made)
+/* Magnitudes below 10^15. An open bound is the double next to it, but for 0. */
+static uint32_t small_range(struct kt_program *p, double least, bool least_open, double most, bool most_open,
+                            uint32_t next)
 {
-    char text[64];
-    *made = (struct decimal){.whole = MOST_WHOLE, .is_open = is_open};
-    memset(made->places, value > (double)MOST_WHOLE ? '9' : '0', PLACES + 2);
-    if (value > (double)MOST_WHOLE) {
-        made->is_open = false;
-        return true;
-    }
-    for (int n = 0; n <= PLACES + 2; n++) {
-        (void)snprintf(text, sizeof(text), "%.*f", n, value);
-        if (strtod(text, NULL) != value)
-            continue;
-        char *point = strchr(text, '.');
-        made->whole = strtoull(text, NULL, 10);
-        if (point)
-            memcpy(made->places, point + 1, strlen(point + 1));
-        return true;
-    }
-    return false;
+    struct decimal low, high;
+    double from = least_open && least > 0 ? nextafter(least, INFINITY) : least;
+    double to = most_open && most < INFINITY ? nextafter(most, -INFINITY) : most;
+    if (from >= WHOLE_FROM || to < from)
+        return 0;
+    read_decimal(from, &low);
+    low.is_positive = least_open && least == 0;
+    if (to < WHOLE_FROM)
+        read_decimal(to, &high);
+    else
+        high = (struct decimal){.is_free = true};
+    return decimal_range(p, &low, &high, next);
 }
 
-bool kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
-                        uint32_t next, uint32_t *op)
+/* Whole numbers of 16 digits and more. */
+static uint32_t large_range(struct kt_program *p, bool is_negative, const struct kt_whole *min,
+                            const struct kt_whole *max, uint32_t next)
+{
+    struct kt_whole from;
+    kt_whole_read(&from, is_negative ? "-1000000000000000" : "1000000000000000");
+    if (is_negative) {
+        max = !max || kt_whole_compare(max, &from) > 0 ? &from : max;
+        return kt_op_integer_range(p, min, max, 1, next);
+    }
+    min = !min || kt_whole_compare(min, &from) < 0 ? &from : min;
+    return kt_op_integer_range(p, min, max, 1, next);
+}
+
+uint32_t kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
+                            uint32_t next)
 {
     double least = min->is_set ? min->value : -INFINITY, most = max->is_set ? max->value : INFINITY;
-    struct decimal low, high;
-    *op = 0;
-    if (most >= 0) { /* upwards from 0, or from the lower bound */
-        if (!read_decimal(least > 0 ? least : 0, least >= 0 && min->is_open, &low) ||
-            !read_decimal(most, max->is_open, &high))
-            return false;
-        if (least <= most && least <= (double)MOST_WHOLE)
-            *op = decimal_range(p, &low, &high, next);
-    }
-    if (least < 0) { /* downwards; -0 is 0 */
-        if (!read_decimal(most < 0 ? -most : 0, most <= 0 && max->is_open, &low) ||
-            !read_decimal(-least, min->is_open, &high))
-            return false;
-        uint32_t below =
-            least <= most && -most <= (double)MOST_WHOLE ? decimal_range(p, &low, &high, next) : 0;
-        *op = kt_op_split(p, *op, below ? kt_op_byte(p, '-', 0, below) : 0);
-    }
-    return true;
+    const struct kt_whole *low = min->is_set ? &min->whole : NULL, *high = max->is_set ? &max->whole : NULL;
+    uint32_t op = 0, below = 0;
+    if (least > most)
+        return 0;
+    if (most >= 0) /* upwards from 0, or from the lower bound */
+        op = small_range(p, least > 0 ? least : 0, least >= 0 && min->is_open, most, max->is_open, next);
+    if (least < 0) /* downwards; -0 is 0 */
+        below = small_range(p, most < 0 ? -most : 0, most <= 0 && max->is_open, -least, min->is_open, next);
+    op = kt_op_split(p, op, below ? kt_op_byte(p, '-', 0, below) : 0);
+    if (most >= WHOLE_FROM)
+        op = kt_op_split(p, large_range(p, false, low, high, next), op);
+    if (least <= -WHOLE_FROM)
+        op = kt_op_split(p, large_range(p, true, low, high, next), op);
+    return op;
 }

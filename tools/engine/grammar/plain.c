@@ -8,9 +8,9 @@
 static const char *const marks[] = {" ", "_",  "-",  ".",  "/",  ",", ":", ";",  "@",  "+",    "#",   "*",
                                     "'", "<>", "()", "[]", "{}", "=", "&", "%$", "!?", "|~^`", "\x7f"};
 
-const uint32_t kt_plain_wide[KT_PLAIN_WIDE_SPANS][2] = {{0x80, 0x9f},     {0xa1, 0x167f},   {0x1681, 0x1fff},
-                                                        {0x200b, 0x2027}, {0x202a, 0x202e}, {0x2030, 0x205e},
-                                                        {0x2060, 0x2fff}, {0x3001, 0xd7ff}, {0xe000, 0xfefe},
+const uint32_t kt_plain_wide[KT_PLAIN_WIDE_SPANS][2] = {{0x80, 0x9f},      {0xa1, 0x167f},   {0x1681, 0x1fff},
+                                                        {0x200b, 0x2027},  {0x202a, 0x202e}, {0x2030, 0x205e},
+                                                        {0x2060, 0x2fff},  {0x3001, 0xd7ff}, {0xe000, 0xfefe},
                                                         {0xff00, 0x10ffff}};
 
 uint32_t kt_plain_group(uint32_t code)

@@ -62,7 +62,7 @@ struct kt_program {
     uint32_t start;
     enum kt_status status; /**< KT_E_NOMEM, KT_E_RANGE: more than KT_GRAMMAR_MOST_OPS */
     /* Rules that many places call; 0: not made yet. */
-    uint32_t blank, value, integer, number, string;
+    uint32_t blank, value, integer, number, string, digits;
 };
 
 void kt_program_init(struct kt_program *program);
@@ -97,9 +97,10 @@ size_t kt_ranges_utf8(struct kt_program *p, struct kt_range *ranges, uint32_t ne
 
 /** White space between tokens of JSON: nothing, a blank, or a newline and up to 20 blanks. */
 uint32_t kt_op_blank(struct kt_program *p, uint32_t next);
-/** 0 .. n digits. Models repeat them without an end: what is read into a double or 64 bits is no more. */
-#define KT_GRAMMAR_DIGITS 18
-uint32_t kt_op_digits(struct kt_program *p, int n, uint32_t next);
+/** Digits, none or any number. Models repeat them without an end, so many are the most; nothing that a
+ * person means has as many. */
+#define KT_GRAMMAR_DIGITS 100
+uint32_t kt_op_digits(struct kt_program *p, uint32_t next);
 /** Any value; a string; a number, or one without fraction and exponent. */
 uint32_t kt_op_value(struct kt_program *p, uint32_t next);
 uint32_t kt_op_string(struct kt_program *p, uint32_t next);
@@ -109,21 +110,38 @@ uint32_t kt_op_string_rest(struct kt_program *p, uint32_t next);
 /** A string of min .. max characters (UINT32_MAX: no bound). */
 uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, uint32_t next);
 
-/* ---- numbers within bounds (numbers.c) ---- */
+/* ---- numbers within bounds (wholes.c, numbers.c) ---- */
 
-/** An integer in min .. max (INT64_MIN, INT64_MAX: no bound on that side) that `multiple` divides. */
+/** An integer of any size: its digits, which do not begin with 0 unless it is 0. */
+#define KT_WHOLE_DIGITS 400
+struct kt_whole {
+    bool is_negative;
+    size_t n;
+    char digits[KT_WHOLE_DIGITS + 1];
+};
+
+/** Digits, at most so many, behind a sign or none. */
+void kt_whole_read(struct kt_whole *whole, const char *text);
+int kt_whole_compare(const struct kt_whole *a, const struct kt_whole *b);
+/** One more, or one less. */
+void kt_whole_step(struct kt_whole *whole, bool up);
+
+/** An integer in min .. max (NULL: no bound on that side) that `multiple` divides. */
 #define KT_GRAMMAR_MOST_MULTIPLE 1000
-uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t multiple,
-                             uint32_t next);
-/** A bound of numbers. */
+uint32_t kt_op_integer_range(struct kt_program *p, const struct kt_whole *min, const struct kt_whole *max,
+                             uint32_t multiple, uint32_t next);
+/** A range of digits; those with the same target are one, and none has target 0. */
+void kt_add_digit(struct kt_range *ranges, size_t *n, char digit, uint32_t target);
+
+/** A bound of numbers, and the last integer within it. */
 struct kt_bound {
     bool is_set, is_open;
     double value;
+    struct kt_whole whole;
 };
-/** A decimal number without an exponent, of 15 digits: so many are told apart by doubles. False: a bound has
- * more digits behind its point than can be compared. */
-bool kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
-                        uint32_t next, uint32_t *op);
+/** A decimal number without an exponent. */
+uint32_t kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
+                            uint32_t next);
 /** An escape sequence behind its backslash: of one character, or a pair of surrogates. */
 uint32_t kt_op_escape(struct kt_program *p, uint32_t next);
 

@@ -18,15 +18,18 @@ static json_t *get(const json_t *schema, const char *name)
 static uint32_t count_of(const json_t *schema, const char *name, uint32_t otherwise)
 {
     const json_t *value = get(schema, name);
-    return value ? (uint32_t)json_integer_value(value) : otherwise;
+    return value && json_number_value(value) < UINT32_MAX ? (uint32_t)json_number_value(value) : otherwise;
 }
 
 /* ---- constants ---- */
 
-/* A number with as few digits as give it again. */
-static char *write_number(const json_t *value)
+/* A number as it stands, or with as few digits as give it again. */
+static char *write_number(const struct kt_form_reader *reader, const json_t *value)
 {
-    char *text = NULL;
+    const char *literal = kt_form_literal(reader, value);
+    char *text = literal ? strdup(literal) : NULL;
+    if (literal)
+        return text;
     for (size_t digits = 1; digits <= 17; digits++) {
         free(text);
         text = kt_json_dump(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
@@ -87,7 +90,7 @@ static uint32_t constant(struct kt_form_reader *reader, json_t *value, uint32_t 
         return constant_list(reader, value, next);
     if (json_is_object(value))
         return constant_members(reader, value, next);
-    char *text = json_is_real(value) ? write_number(value) : kt_json_dump(value, JSON_ENCODE_ANY);
+    char *text = json_is_real(value) ? write_number(reader, value) : kt_json_dump(value, JSON_ENCODE_ANY);
     if (!text) {
         kt_form_no_memory(reader);
         return 0;
@@ -186,16 +189,18 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
 
 /* ---- strings ---- */
 
-#define DATE                                                                      \
-    "[0-9]{4}-(0[13578]-(0[1-9]|[12][0-9]|3[01])|1[02]-(0[1-9]|[12][0-9]|3[01])|" \
-    "(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+/* Years that four divides, but for hundreds that it does not. */
+#define LEAP "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
+#define DATE                                                                       \
+    "([0-9]{4}-(0[13578]-(0[1-9]|[12][0-9]|3[01])|1[02]-(0[1-9]|[12][0-9]|3[01])|" \
+    "(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP "-02-29)"
 #define TIME "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 #define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 
 static const char *format_pattern(const char *name)
 {
     static const char *const patterns[][2] =
-        {{"date", "^" DATE "$"}, /* the 29th of February is left out, as not all years have it */
+        {{"date", "^" DATE "$"},
          {"time", "^" TIME "$"},
          {"date-time", "^" DATE "T" TIME "$"},
          {"uuid", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
@@ -227,78 +232,6 @@ static uint32_t string(struct kt_form_reader *reader, const json_t *schema, cons
     if (format || pattern)
         return kt_form_pattern(reader, format ? format_pattern(format) : pattern, place, min, max, next);
     return kt_op_string_sized(reader->program, min, max, next);
-}
-
-/* ---- numbers ---- */
-
-/* The bound that a keyword sets for integers; false: none. */
-static bool bound(const json_t *schema, const char *name, bool is_least, bool is_open, int64_t *value)
-{
-    const json_t *given = get(schema, name);
-    double number = json_number_value(given), whole = is_least ? ceil(number) : floor(number);
-    if (!given)
-        return false;
-    if (json_is_integer(given) && llabs(json_integer_value(given)) < INT64_MAX / 2)
-        *value = json_integer_value(given);
-    else
-        *value = whole > 4e18 ? INT64_MAX / 2 : whole < -4e18 ? -INT64_MAX / 2 : (int64_t)whole;
-    if (is_open && (json_is_integer(given) || whole == number))
-        *value += is_least ? 1 : -1;
-    return true;
-}
-
-static const char *const bounds[] = {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
-
-/* The integers that all bounds leave. */
-static uint32_t integers(struct kt_form_reader *reader, const json_t *schema, uint32_t multiple,
-                         uint32_t next)
-{
-    int64_t min = INT64_MIN, max = INT64_MAX, value;
-    for (unsigned i = 0; i < 4; i++) {
-        bool is_least = i < 2;
-        if (!bound(schema, bounds[i], is_least, i % 2, &value))
-            continue;
-        if (is_least)
-            min = value > min ? value : min;
-        else
-            max = value < max ? value : max;
-    }
-    return kt_op_integer_range(reader->program, min, max, multiple, next);
-}
-
-static uint32_t decimals(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
-                         uint32_t next)
-{
-    struct kt_bound ends[2] = {{.is_set = false}};
-    uint32_t op = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        struct kt_bound *end = &ends[i / 2];
-        const json_t *given = get(schema, bounds[i]);
-        double value = json_number_value(given);
-        if (given && (!end->is_set || (i < 2 ? value >= end->value : value <= end->value)))
-            *end = (struct kt_bound){true, i % 2 == 1 || (end->is_open && value == end->value), value};
-    }
-    if (!ends[0].is_set && !ends[1].is_set)
-        return kt_op_number(reader->program, false, next);
-    if (!kt_op_number_range(reader->program, &ends[0], &ends[1], next, &op))
-        kt_form_fail(
-            reader, KT_E_UNSUPPORTED, place,
-            "a bound of numbers may have 17 digits behind the point; for \"type\": \"integer\" any will do");
-    return op;
-}
-
-static uint32_t number(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
-                       const struct kt_place *place, uint32_t next)
-{
-    double multiple = get(schema, "multipleOf") ? json_number_value(get(schema, "multipleOf")) : 0;
-    if (multiple > 0) { /* whole numbers are numbers, too */
-        if (multiple == floor(multiple) && multiple <= KT_GRAMMAR_MOST_MULTIPLE)
-            return integers(reader, schema, (uint32_t)multiple, next);
-        kt_form_fail(reader, KT_E_UNSUPPORTED, place, "multipleOf is supported for whole numbers up to %d",
-                     KT_GRAMMAR_MOST_MULTIPLE);
-        return 0;
-    }
-    return types & KT_IS_NUMBER ? decimals(reader, schema, place, next) : integers(reader, schema, 1, next);
 }
 
 /* ---- arrays ---- */
@@ -408,17 +341,11 @@ static uint32_t guess_types(const json_t *schema)
     return types ? types : KT_IS_ANY;
 }
 
-static uint32_t plain(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
-                      uint32_t next)
+static uint32_t of_types(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
+                         const struct kt_place *place, uint32_t next)
 {
     struct kt_program *p = reader->program;
-    uint32_t types = kt_form_types(schema), op = 0;
-    if (get(schema, "enum"))
-        return kt_form_enum(reader, schema, types, place, next);
-    if (!get(schema, "type"))
-        types = guess_types(schema);
-    if (types == KT_IS_ANY)
-        return kt_op_value(p, next);
+    uint32_t op = 0;
     if (types & KT_IS_OBJECT)
         op = kt_op_byte(p, '{', 0, kt_form_object(reader, schema, place, next));
     if (types & KT_IS_ARRAY)
@@ -426,7 +353,7 @@ static uint32_t plain(struct kt_form_reader *reader, const json_t *schema, const
     if (types & KT_IS_STRING)
         op = kt_op_split(p, string(reader, schema, place, next), op);
     if (types & (KT_IS_NUMBER | KT_IS_INTEGER))
-        op = kt_op_split(p, number(reader, schema, types, place, next), op);
+        op = kt_op_split(p, kt_form_number(reader, schema, types, place, next), op);
     if (types & KT_IS_BOOLEAN)
         op =
             kt_op_split(p,
@@ -434,6 +361,25 @@ static uint32_t plain(struct kt_form_reader *reader, const json_t *schema, const
                         op);
     if (types & KT_IS_NULL)
         op = kt_op_split(p, kt_op_text(p, "null", 4, 0, next), op);
+    return op;
+}
+
+static uint32_t plain(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
+                      uint32_t next)
+{
+    uint32_t types = kt_form_types(schema);
+    if (get(schema, "enum"))
+        return kt_form_enum(reader, schema, types, place, next);
+    if (get(schema, "type"))
+        return of_types(reader, schema, types, place, next);
+    types = guess_types(schema);
+    if (types == KT_IS_ANY)
+        return kt_op_value(reader->program, next);
+    types |= json_is_true(get(schema, "nullable")) ? KT_IS_NULL : 0;
+    uint32_t op = of_types(reader, schema, types, place, next);
+    if (op == 0 &&
+        reader->status == KT_OK) /* none of the types that its keywords mean; they allow the others */
+        op = of_types(reader, schema, KT_IS_ANY & ~types, place, next);
     return op;
 }
 
@@ -522,4 +468,5 @@ uint32_t kt_form_compile(struct kt_form_reader *reader, json_t *document, uint32
 void kt_form_free(struct kt_form_reader *reader)
 {
     free(reader->rules);
+    json_decref(reader->literals);
 }

@@ -41,7 +41,8 @@ struct kt_form_reader {
     struct kt_rule *rules; /**< what references led to */
     size_t n_rules, rules_capacity;
     unsigned depth, n;
-    uint64_t work; /**< what it took so far, the same on any machine */
+    uint64_t work;    /**< what it took so far, the same on any machine */
+    json_t *literals; /**< of integers beyond 64 bits: the double in hexadecimal, and the digits (bounds.c) */
 };
 
 /** Bits of types. */
@@ -84,6 +85,15 @@ bool kt_form_expand(struct kt_form_reader *reader, const json_t *schema, const s
 bool kt_form_excludes(struct kt_form_reader *reader, const json_t *list, const struct kt_place *place);
 /** Is a value of the types, and within the bounds that a plain schema has for numbers and lengths? */
 bool kt_form_fits(const json_t *schema, uint32_t types, const json_t *value);
+
+/** A number of the types of a schema that was checked (bounds.c). */
+uint32_t kt_form_number(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
+                        const struct kt_place *place, uint32_t next);
+/** json_loadb, for integers of any size; NULL after a failure. */
+json_t *kt_form_load(struct kt_form_reader *reader, const char *text, size_t length, size_t flags,
+                     json_error_t *where);
+/** The digits of an integer beyond 64 bits, which jansson has as a real; NULL: it is none. */
+const char *kt_form_literal(const struct kt_form_reader *reader, const json_t *value);
 
 /** Operations for a value of a schema that was checked. */
 uint32_t kt_form_value(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,

@@ -192,7 +192,8 @@ uint32_t kt_op_spans(struct kt_program *p, const struct kt_span *spans, size_t n
     if (next == 0 && word == 0)
         return 0;
     n_ranges = add_ascii(p, spans, n, ranges, next, word);
-    n_ranges += next ? add_wide(p, spans, n, ranges + n_ranges, next) : 0;
+    if (next && n > 0 && spans[n - 1].last >= 0x80)
+        n_ranges += add_wide(p, spans, n, ranges + n_ranges, next);
     return n_ranges > 0 ? kt_op_switch(p, ranges, n_ranges, 0) : 0;
 }
 

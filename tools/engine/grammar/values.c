@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define MOST_BLANKS 20 /* of an indented line */
+#define DIGITS 18      /* before an exponent, at most */
 
 uint32_t kt_op_blank(struct kt_program *p, uint32_t next)
 {
@@ -97,38 +98,56 @@ uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, ui
 
 /* ---- numbers ---- */
 
-uint32_t kt_op_digits(struct kt_program *p, int n, uint32_t next)
+/* 0 .. n digits. */
+static uint32_t few_digits(struct kt_program *p, int n, uint32_t next, uint32_t last)
 {
-    uint32_t op = next;
+    uint32_t op = last;
     while (n-- > 0)
         op = kt_op_split(p, next, kt_op_class(p, "09", op));
     return op;
 }
 
+uint32_t kt_op_digits(struct kt_program *p, uint32_t next)
+{
+    if (p->digits == 0) {
+        uint32_t end = kt_op_return(p), loop = kt_op_reserve(p);
+        uint32_t digit = kt_op_class(p, "09", kt_op_count(p, KT_GRAMMAR_DIGITS, loop));
+        kt_op_place(p, loop, kt_op_less(p, KT_GRAMMAR_DIGITS, kt_op_split(p, end, digit), end));
+        p->digits = loop;
+    }
+    return kt_op_call(p, p->digits, next);
+}
+
 /* -1.5e+10: below 10^308, so that a double has it. */
 static uint32_t exponent(struct kt_program *p, uint32_t next)
 {
-    uint32_t last = kt_op_class(p, "09", next), small = kt_op_class(p, "09", kt_op_digits(p, 1, next));
+    uint32_t last = kt_op_class(p, "09", next), small = kt_op_class(p, "09", few_digits(p, 1, next, next));
     uint32_t large = kt_op_class(p, "12", kt_op_class(p, "08", last));
     uint32_t up = kt_op_split(p, small, large);
     const struct kt_range sign[] = {{'+', '+', up},
-                                    {'-', '-', kt_op_class(p, "09", kt_op_digits(p, 2, next))}};
+                                    {'-', '-', kt_op_class(p, "09", few_digits(p, 2, next, next))}};
     return kt_op_class(p, "eeEE", kt_op_split(p, up, kt_op_switch(p, sign, 2, 0)));
 }
 
+static uint32_t point(struct kt_program *p, uint32_t next)
+{
+    return kt_op_split(p, next, kt_op_byte(p, '.', 0, kt_op_class(p, "09", kt_op_digits(p, next))));
+}
+
+/* Whole numbers of many digits have no exponent: a double would not have them. */
 uint32_t kt_op_number(struct kt_program *p, bool is_integer, uint32_t next)
 {
     uint32_t *rule = is_integer ? &p->integer : &p->number;
     if (*rule == 0) {
-        uint32_t end = kt_op_return(p);
+        uint32_t end = kt_op_return(p), many = end;
         if (!is_integer) {
-            end = kt_op_split(p, end, exponent(p, end));
-            end = kt_op_split(p, end,
-                              kt_op_byte(p, '.', 0,
-                                         kt_op_class(p, "09", kt_op_digits(p, KT_GRAMMAR_DIGITS - 1, end))));
+            many = point(p, end);
+            end = point(p, kt_op_split(p, end, exponent(p, end)));
         }
-        const struct kt_range first[] = {{'0', '0', end},
-                                         {'1', '9', kt_op_digits(p, KT_GRAMMAR_DIGITS - 1, end)}};
+        many = kt_op_digits(p, many);
+        if (!is_integer)
+            many = few_digits(p, DIGITS - 1, end, kt_op_split(p, end, kt_op_class(p, "09", many)));
+        const struct kt_range first[] = {{'0', '0', end}, {'1', '9', many}};
         uint32_t whole = kt_op_switch(p, first, 2, 0);
         *rule = kt_op_split(p, whole, kt_op_byte(p, '-', 0, whole));
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* messages_write.c - answers as Anthropic's Messages API has them. */
+#include "tools/engine/base/load.h"
 #include "tools/engine/serve/dialect.h"
 
 #include <stdio.h>
@@ -83,7 +84,9 @@ static json_t *make_block(const struct kt_block *block, const struct kt_buffer *
     if (block->kind == KT_PIECE_REASONING)
         return json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking", kt_shape_text(text), "signature",
                          "");
-    json_t *input = text->length > 0 ? json_loadb(text->data, text->length, JSON_ALLOW_NUL, NULL) : NULL;
+    json_error_t where;
+    json_t *input =
+        text->length > 0 ? kt_json_load(text->data, text->length, JSON_ALLOW_NUL, NULL, &where) : NULL;
     if (!input) /* it was cut off: the reason to stop says so */
         input = json_object();
     return json_pack("{s:s, s:s, s:o, s:o}", "type", "tool_use", "id", block->id, "name",
