@@ -33,7 +33,7 @@ model=$tiny/tiny-moe-q4_k_m.gguf
 bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
 
 # Seconds of each part; some have an end of their own.
-parts="gguf safetensors folder store ini trace stats tokenizer plugin prefix http shrink batches kill power places faults client memory fuzz"
+parts="gguf safetensors folder store ini trace stats tokenizer grammar plugin prefix http shrink batches kill power places faults client memory fuzz"
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
@@ -92,6 +92,10 @@ part_tokenizer()
     [ -f "$json" ] || return 0
     cp "$json" "$work/tokenizer.json"
     mutate tokenizer "$work/tokenizer.json" "$engine" tokenize "$work/tokenizer.json" --text "Who is it?"
+}
+part_grammar()
+{
+    [ ! -x "$engine" ] || count grammar sh "$KT_TEST_SOURCE/tests/campaign/grammar.sh" "$share" "$(seed grammar)"
 }
 # What is read of a plugin before its code runs. `kt plugin check` goes on from there, which takes half a minute with a
 # plugin that computes; so it gets one that refuses every layer.

@@ -203,7 +203,7 @@ static const char *format_pattern(const char *name)
         {{"date", "^" DATE "$"},
          {"time", "^" TIME "$"},
          {"date-time", "^" DATE "T" TIME "$"},
-         {"uuid", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+         {"uuid", "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"},
          {"ipv4", "^" BYTE "(\\." BYTE "){3}$"},
          {"email", "^[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,3}@[a-z0-9]{1,32}(-[a-z0-9]{1,16})?"
                    "(\\.[a-z0-9]{1,16}){0,3}\\.[a-z]{2,12}$"}};
