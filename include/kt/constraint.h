@@ -58,15 +58,15 @@ struct kt_grammar_params {
  * items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, minimum, maximum and their exclusive
  * forms, multipleOf up to 1000 of integers, anyOf, oneOf whose alternatives exclude each other, allOf, $ref
  * into the same document, nullable, and format where it is date, time, date-time, uuid, ipv4 or email.
- * Patterns are those of ECMA-262 with the flag u, found anywhere in a string; looking ahead or behind,
- * references to groups, flags and properties other than general categories are KT_E_UNSUPPORTED. Bounds are
- * exact, for integers beyond 64 bits, too. Members of objects come in the order of `properties`, others
- * behind them; a schema with keywords of one type only and no `type` means that type, unless nothing of it
- * fits. Blanks are bounded, and so are digits (100) and nesting (some 60); numbers within bounds have no
- * exponent, and from 10^15 on no fraction. Ignored: title, description, default, examples, deprecated,
- * readOnly, writeOnly, $comment, $schema, $id, discriminator, and names that begin with "x-".
- * KT_E_UNSUPPORTED: everything else, and KT_E_FORMAT: no schema, with a pointer to it ("#/properties/a").
- * KT_E_RANGE: it is too large. KT_E_INVALID: nothing can fit.
+ * Patterns are those of ECMA-262 with the flag u, found anywhere in a string; looking ahead elsewhere
+ * than behind the first ^, looking behind, references to groups, flags and properties other than general
+ * categories are KT_E_UNSUPPORTED. Bounds are exact, for integers beyond 64 bits, too. Members of objects
+ * come in the order of `properties`, others behind them; a schema with keywords of one type only and no
+ * `type` means that type, unless nothing of it fits. Blanks are bounded, and so are digits (100) and nesting
+ * (some 60); numbers within bounds have no exponent, and from 10^15 on no fraction. Ignored: title,
+ * description, default, examples, deprecated, readOnly, writeOnly, $comment, $schema, $id, discriminator, and
+ * names that begin with "x-". KT_E_UNSUPPORTED: everything else, and KT_E_FORMAT: no schema, with a pointer
+ * to it ("#/properties/a"). KT_E_RANGE: it is too large. KT_E_INVALID: nothing can fit.
  */
 enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
                                struct kt_grammar **grammar, struct kt_error *error);

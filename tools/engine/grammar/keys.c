@@ -9,7 +9,7 @@
 /* Places of a product, sets of expressions that lead to different values, and the steps that a state of a
  * machine counts as, for its 1100 bytes. */
 #define MOST_PLACES 4096
-#define MOST_SETS 32
+#define MOST_SETS (1 << KT_KEYS_MOST)
 #define COST_OF_STATE 150
 enum { ANY, NAMES, PATTERNS, MOST_PARTS = PATTERNS + KT_KEYS_MOST };
 
@@ -28,7 +28,8 @@ struct product {
 
 struct kt_form_keys {
     struct kt_form_reader *reader;
-    struct kt_place place;
+    struct kt_place own;
+    const struct kt_place *place;
     struct part parts[MOST_PARTS];
     size_t n;       /* parts */
     uint32_t names; /* operation that reads the names left out, of parts[NAMES] */
@@ -47,7 +48,7 @@ struct kt_form_keys {
 static bool is_whole(struct kt_form_keys *keys, const struct kt_program *program, const char *what)
 {
     if (program->status == KT_E_RANGE)
-        return kt_form_fail(keys->reader, KT_E_RANGE, &keys->place, "%s too many parts", what);
+        return kt_form_fail(keys->reader, KT_E_RANGE, keys->place, "%s too many parts", what);
     return program->status == KT_OK || kt_form_no_memory(keys->reader);
 }
 
@@ -58,7 +59,7 @@ static bool afford(struct kt_form_keys *keys)
     for (size_t i = 0; i < keys->n; i++)
         cost += keys->parts[i].machine.cost + COST_OF_STATE * keys->parts[i].machine.n_states;
     keys->cost = cost;
-    return kt_form_work(keys->reader, &keys->place, cost - before);
+    return kt_form_work(keys->reader, keys->place, cost - before);
 }
 
 static bool start_part(struct kt_form_keys *keys, struct part *part, uint32_t op)
@@ -89,7 +90,7 @@ static bool open_pattern(struct kt_form_keys *keys, const char *pattern, const s
 }
 
 struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
-                                       const struct kt_place *object)
+                                       const struct kt_place *object, const char *name)
 {
     struct kt_form_keys *keys = calloc(1, sizeof(*keys));
     const char *pattern;
@@ -99,15 +100,16 @@ struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json
         return NULL;
     }
     keys->reader = reader;
-    keys->place = (struct kt_place){object, "patternProperties", 0};
-    bool done = open_pattern(keys, "^[^]*$", &keys->place);
+    keys->own = (struct kt_place){object, name, 0};
+    keys->place = name ? &keys->own : object;
+    bool done = open_pattern(keys, "^[^]*$", keys->place);
     kt_program_init(&keys->parts[NAMES].program);
     keys->n = PATTERNS;
     if (json_object_size(patterns) > KT_KEYS_MOST)
-        done = kt_form_fail(reader, KT_E_RANGE, &keys->place, "more than %d expressions", KT_KEYS_MOST);
+        done = kt_form_fail(reader, KT_E_RANGE, keys->place, "more than %d expressions", KT_KEYS_MOST);
     json_object_foreach ((json_t *)(uintptr_t)patterns, pattern, schema) {
-        const struct kt_place inner = {&keys->place, pattern, 0};
-        done = done && open_pattern(keys, pattern, &inner);
+        const struct kt_place inner = {keys->place, pattern, 0};
+        done = done && open_pattern(keys, pattern, name ? &inner : object);
     }
     if (done)
         return keys;
@@ -208,7 +210,7 @@ static uint32_t find_place(struct kt_form_keys *keys, const uint32_t *states)
         if (number)
             continue;
         if (keys->n_places == MOST_PLACES) {
-            kt_form_fail(keys->reader, KT_E_RANGE, &keys->place,
+            kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
                          "the expressions together need more than %d places", MOST_PLACES);
             return 0;
         }
@@ -232,11 +234,6 @@ static uint32_t lead(const struct writing *w, uint32_t bits)
     for (size_t i = 0; i < keys->n_sets; i++)
         if (keys->sets[i] == bits)
             return keys->ops[i];
-    if (keys->n_sets == MOST_SETS) {
-        kt_form_fail(keys->reader, KT_E_RANGE, &keys->place, "keys fit the expressions in more than %d ways",
-                     MOST_SETS);
-        return 0;
-    }
     uint32_t op = w->value(w->data, bits);
     keys->sets[keys->n_sets] = bits;
     keys->ops[keys->n_sets++] = op;

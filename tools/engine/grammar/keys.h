@@ -14,9 +14,10 @@
 
 struct kt_form_keys;
 
-/** The expressions `patterns` of the object at `object`, a place that outlives them. NULL after a failure. */
+/** The expressions that are names in `patterns`, of the keyword `name` (NULL: the place is the keyword's) at
+ * `object`, a place that outlives them. NULL after a failure. */
 struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
-                                       const struct kt_place *object);
+                                       const struct kt_place *object, const char *name);
 void kt_form_keys_free(struct kt_form_keys *keys);
 /** Bits of the expressions that are found in a name. */
 uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name);

@@ -77,7 +77,7 @@ static bool apply_patterns(struct object *o)
 {
     json_t *properties = json_object_get(o->schema, "properties");
     o->made = json_array();
-    o->keys = o->made ? kt_form_keys_open(o->reader, o->patterns, o->place) : NULL;
+    o->keys = o->made ? kt_form_keys_open(o->reader, o->patterns, o->place, "patternProperties") : NULL;
     for (size_t i = 0; i < o->n && o->keys; i++) {
         struct member *m = &o->members[i];
         uint32_t bits = kt_form_keys_find(o->keys, m->name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pattern.c - the text of a regular expression as nodes: characters, classes, groups, alternatives,
- * repetitions, anchors and borders of words. What is not computed is refused by its name: looking ahead and
- * behind, references to groups, flags.
+ * repetitions, anchors and borders of words. What is not computed is refused by its name: looking ahead from
+ * elsewhere than the beginning, looking behind, references to groups, flags.
  */
 #include "tools/engine/grammar/pattern.h"
 #include "tools/engine/text/utf8.h"
@@ -178,8 +178,9 @@ static bool read_kind(struct kt_regex *r)
         return true;
     }
     if (kind == '=' || kind == '!' || (kind == '<' && (more == '=' || more == '!')))
-        return kt_regex_refuse(r, kind == '<' ? "a group that looks behind, which is not supported,"
-                                              : "a group that looks ahead, which is not supported,");
+        return kt_regex_refuse(r, kind == '<'
+                                      ? "a group that looks behind, which is not supported,"
+                                      : "a group that looks ahead, which is supported behind ^ only,");
     if (kind != '<' || !(is_letter(more) || more == '_' || more == '$'))
         return kt_regex_refuse(r, "a kind of group that is not supported");
     while (r->at < r->length && look(r, 0) != '>')
@@ -342,6 +343,8 @@ uint32_t kt_form_pattern(struct kt_form_reader *reader, const char *pattern, con
 {
     struct kt_regex r = {.reader = reader, .place = place, .text = pattern, .length = strlen(pattern)};
     uint32_t op = 0, root = 0;
+    if (kt_regex_looks_ahead(pattern))
+        return kt_form_looked(reader, pattern, place, min, max, next);
     r.nodes = calloc(KT_REGEX_NODES, sizeof(*r.nodes));
     if (r.nodes)
         root = parse_alternatives(&r);

@@ -5,6 +5,8 @@
  *     pattern.c    text -> nodes
  *     classes.c    sets of characters: [..], \d and the like, \p{..}
  *     found.c      nodes -> operations that read a string in which the expression is found
+ *
+ * and look.c, which takes what looks ahead from the beginning apart.
  */
 #ifndef KT_ENGINE_GRAMMAR_PATTERN_H
 #define KT_ENGINE_GRAMMAR_PATTERN_H
@@ -57,5 +59,11 @@ uint32_t kt_class_node(struct kt_regex *regex, uint32_t first);
 /** Operations for a string of min .. max characters that node `root` reads from its first to its last
  * character; 0: there is none, or a failure. */
 uint32_t kt_regex_write(struct kt_regex *regex, uint32_t root, uint32_t min, uint32_t max, uint32_t next);
+
+/** Whether all that looks ahead stands at the beginning of the text, behind its ^. */
+bool kt_regex_looks_ahead(const char *pattern);
+/** kt_form_pattern for such an expression. */
+uint32_t kt_form_looked(struct kt_form_reader *reader, const char *pattern, const struct kt_place *place,
+                        uint32_t min, uint32_t max, uint32_t next);
 
 #endif

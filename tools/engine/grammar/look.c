@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * look.c - regular expressions that look ahead from the beginning of a text: ^(?=a)(?!b)c is found where ^c
+ * and ^(?:a) are and ^(?:b) is not. Which of several expressions are found in a text is what keys.c computes.
+ */
+#include "tools/engine/grammar/keys.h"
+#include "tools/engine/grammar/pattern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is asked of an expression; of the same one twice, both. */
+enum { FOUND = 1, NOT_FOUND = 2 };
+
+struct looked {
+    json_t *parts; /* expressions, and what is asked of each */
+    uint32_t next;
+    bool is_met; /* by any text */
+};
+
+static bool looks_ahead(const char *text)
+{
+    return strncmp(text, "(?=", 3) == 0 || strncmp(text, "(?!", 3) == 0;
+}
+
+/* Up to a bar or the bracket that closes, outside of what brackets open here; the end of the text if there is
+ * none. */
+static const char *find_end(const char *text)
+{
+    unsigned depth = 0;
+    bool in_class = false;
+    for (; *text; text++) {
+        if (*text == '\\' && text[1])
+            text++;
+        else if (in_class || *text == '[')
+            in_class = *text != ']';
+        else if (*text == '(')
+            depth++;
+        else if (*text == ')' && depth > 0)
+            depth--;
+        else if (depth == 0 && (*text == '|' || *text == ')'))
+            break;
+    }
+    return text;
+}
+
+/* Where a group ends that begins at `text`; NULL: nowhere. */
+static const char *find_bracket(const char *text)
+{
+    const char *end = find_end(text);
+    while (*end == '|')
+        end = find_end(end + 1);
+    return *end == ')' ? end : NULL;
+}
+
+bool kt_regex_looks_ahead(const char *pattern)
+{
+    const char *at = pattern + 1;
+    if (*pattern != '^' || !looks_ahead(at))
+        return false;
+    while (at && looks_ahead(at)) {
+        at = find_bracket(at + 3);
+        at = at ? at + 1 : NULL;
+    }
+    return at && *find_end(at) == '\0';
+}
+
+/* "^(?:text)", or "^text". */
+static bool add_part(struct kt_form_reader *reader, json_t *parts, const char *text, size_t n, bool is_group,
+                     int asked)
+{
+    char *part = malloc(n + 8);
+    if (!part)
+        return kt_form_no_memory(reader);
+    (void)snprintf(part, n + 8, is_group ? "^(?:%.*s)" : "^%.*s", (int)n, text);
+    asked |= (int)json_integer_value(json_object_get(parts, part));
+    bool done = json_object_set_new(parts, part, json_integer(asked)) == 0;
+    free(part);
+    return done || kt_form_no_memory(reader);
+}
+
+/* Where a text goes on in which these expressions are found. */
+static uint32_t judge(void *data, uint32_t bits)
+{
+    struct looked *looked = data;
+    const char *part;
+    json_t *asked;
+    uint32_t i = 0;
+    json_object_foreach (looked->parts, part, asked) {
+        if (json_integer_value(asked) & (bits >> i & 1 ? NOT_FOUND : FOUND))
+            return 0;
+        i++;
+    }
+    looked->is_met = true;
+    return looked->next;
+}
+
+uint32_t kt_form_looked(struct kt_form_reader *reader, const char *pattern, const struct kt_place *place,
+                        uint32_t min, uint32_t max, uint32_t next)
+{
+    struct looked looked = {json_object(), next, false};
+    const char *at = pattern + 1;
+    char lengths[40];
+    bool done = looked.parts || kt_form_no_memory(reader);
+    while (done && looks_ahead(at)) {
+        const char *end = find_bracket(at + 3);
+        done = add_part(reader, looked.parts, at + 3, (size_t)(end - at) - 3, true,
+                        at[2] == '=' ? FOUND : NOT_FOUND);
+        at = end + 1;
+    }
+    done = done && add_part(reader, looked.parts, at, strlen(at), false, FOUND);
+    if (min > 0 || max != UINT32_MAX) {
+        (void)snprintf(lengths, sizeof(lengths), max == UINT32_MAX ? "[^]{%u,}$" : "[^]{%u,%u}$", min, max);
+        done = done && add_part(reader, looked.parts, lengths, strlen(lengths), false, FOUND);
+    }
+    struct kt_form_keys *keys = done ? kt_form_keys_open(reader, looked.parts, place, NULL) : NULL;
+    uint32_t op = keys ? kt_form_keys_write(keys, judge, &looked) : 0;
+    kt_form_keys_free(keys);
+    json_decref(looked.parts);
+    return looked.is_met ? op : 0;
+}
