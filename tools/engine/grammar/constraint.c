@@ -316,6 +316,21 @@ static void walk_tree(struct kt_constraint *c, const struct kt_trie *trie, uint6
     }
 }
 
+/* Tokens with more characters than `plain` has, of its groups alone: they may come in another way. */
+static void walk_long(struct kt_constraint *c, uint64_t *mask, struct plain plain, uint64_t most_cost)
+{
+    const struct kt_vocabulary *v = c->vocabulary;
+    for (uint64_t word = 0; word < kt_mask_words(v); word++)
+        for (uint64_t asked = v->long_mask[word] & ~mask[word]; asked; asked &= asked - 1) {
+            uint64_t id = 64 * word + (uint64_t)__builtin_ctzll(asked);
+            const struct kt_word *text = &v->words[id];
+            uint32_t state = v->n_characters[id] > plain.most ? c->state : 0;
+            for (uint32_t i = 0; i < text->length && state; i++)
+                state = step(&c->machine, state, (uint8_t)v->bytes[text->text + i], most_cost);
+            mask[word] |= (uint64_t)(state != 0) << (id % 64);
+        }
+}
+
 static bool has_tags(const struct kt_constraint *c)
 {
     const struct kt_machine *m = &c->machine;
@@ -343,7 +358,10 @@ static void fill(struct kt_constraint *c, uint64_t *mask)
     walk_bytes(c, mask, most + COST_OF_BYTES);
     if (is_blank(mask, kt_mask_words(v)))
         walk_bytes(c, mask, UINT64_MAX); /* there is always a byte that goes on */
-    walk_tree(c, plain.groups == KT_PLAIN_ALL && plain.is_all ? &v->rest : &v->all, mask, plain, most);
+    bool is_rest = plain.groups == KT_PLAIN_ALL && (plain.is_all || plain.most >= KT_PLAIN_SHORT);
+    walk_tree(c, is_rest ? &v->rest : &v->all, mask, plain, most);
+    if (is_rest && !plain.is_all)
+        walk_long(c, mask, plain, most);
     for (uint32_t i = 0; i < v->n_tags && has_tags(c); i++)
         if (walk(c, v->tags[i]))
             kt_mask_set(mask, v->tags[i]);
