@@ -384,6 +384,32 @@ START_TEST(test_lists)
 }
 END_TEST
 
+/* Bounds beyond 64 bits, in a tool and in a form. */
+START_TEST(test_large_bounds)
+{
+    static const char large[] =
+        TOOL("\"properties\": {\"n\": {\"type\": \"integer\", \"minimum\": 18446744073709551615}},"
+             " \"required\": [\"n\"]");
+    static const char end[] = "}}\n</tool_call>";
+    struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
+    params.tools = large;
+    params.tools_length = strlen(large);
+    params.form = "{\"const\": 36893488147419103231}";
+    params.form_length = strlen(params.form);
+    struct kt_constraint *constraint = begin(&params), *fork;
+    ck_assert(feed(constraint, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": 1844674407370955161"));
+    ck_assert_int_eq(kt_constraint_fork(constraint, &fork, NULL), KT_OK);
+    ck_assert(feed(constraint, "5") && feed(constraint, end) && !(feed(fork, "4") && feed(fork, end)));
+    kt_constraint_destroy(constraint);
+    kt_constraint_destroy(fork);
+    params.is_required = 0;
+    constraint = begin(&params);
+    ck_assert(feed(constraint, "36893488147419103231") &&
+              kt_constraint_place(constraint) != KT_CONSTRAINT_OPEN);
+    kt_constraint_destroy(constraint);
+}
+END_TEST
+
 START_TEST(test_refusals)
 {
     struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
@@ -525,6 +551,7 @@ int main(void)
     tcase_add_loop_test(group, a_form_beside_tools, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, test_faults, 0, 3);
     tcase_add_loop_test(group, test_lists, 0, 4);
+    tcase_add_test(group, test_large_bounds);
     tcase_add_test(group, test_refusals);
     tcase_add_test(group, text_of_json_is_whole_or_not_there);
     tcase_add_test(group, integers_beyond_64_bits);

@@ -91,7 +91,7 @@ json_t *kt_json_load(const char *text, size_t length, size_t flags, json_t **dig
     if (document || json_error_code(where) != json_error_numeric_overflow)
         return document;
     if (digits)
-        copy.digits = *digits = json_object();
+        copy.digits = *digits = *digits ? *digits : json_object();
     bool done = (!digits || copy.digits) && add_text(&copy, text, length);
     copy.text.length = 0; /* again, so that reals before an integer are compared with it, too */
     if (done && add_text(&copy, text, length))

@@ -267,10 +267,10 @@ enum kt_status kt_grammar_calls(const struct kt_calls_params *params, struct kt_
                              .program = &made->program,
                              .format = params->format,
                              .is_serial = params->is_serial != 0};
-    json_t *list = json_loadb(params->tools, params->tools_length, 0, &where), *form = NULL;
+    json_t *list = kt_form_load(&reader, params->tools, params->tools_length, 0, &where), *form = NULL;
     if (list && params->form && !params->is_required)
-        form =
-            json_loadb(params->form, params->form_length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
+        form = kt_form_load(&reader, params->form, params->form_length,
+                            JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
     if (!list)
         status = kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text, where.line,
                                 where.column);

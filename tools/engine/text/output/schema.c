@@ -2,6 +2,7 @@
 #include "tools/engine/text/output/schema.h"
 
 #include "tools/engine/base/fail.h"
+#include "tools/engine/base/load.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_sch
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a parser of output");
     made->n_users = 1;
     if (text) {
-        made->tools = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+        made->tools = kt_json_load(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, &where);
         if (!made->tools) {
             free(made);
             return kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text,
