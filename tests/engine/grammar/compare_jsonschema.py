@@ -366,6 +366,7 @@ UNMET = ('{"minLength": 2, "maxLength": 1}', '{"pattern": "^a$", "minLength": 2}
          '{"minimum": 2, "exclusiveMaximum": 2}', '{"minItems": 3, "maxItems": 2}',
          '{"format": "date", "minLength": 11, "nullable": true}', '{"type": ["string", "null"], "pattern": "^$", "minLength": 1}',
          '{"anyOf": [{"minLength": 1, "maxLength": 0}, {"type": "string", "pattern": "[]"}]}',
+         '{"properties": {"b": false}, "required": ["b"]}', '{"items": false, "minItems": 1}',
          '{"allOf": [{"minimum": 3}, {"maximum": 1}]}', '{"type": ["integer", "null"], "minimum": 5, "maximum": 4}')
 
 

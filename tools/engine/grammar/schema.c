@@ -376,11 +376,8 @@ static uint32_t plain(struct kt_form_reader *reader, const json_t *schema, const
     if (types == KT_IS_ANY)
         return kt_op_value(reader->program, next);
     types |= json_is_true(get(schema, "nullable")) ? KT_IS_NULL : 0;
-    uint32_t op = of_types(reader, schema, types, place, next);
-    if (op == 0 &&
-        reader->status == KT_OK) /* none of the types that its keywords mean; they allow the others */
-        op = of_types(reader, schema, KT_IS_ANY & ~types, place, next);
-    return op;
+    uint32_t op = of_types(reader, schema, types, place, next); /* if nothing fits, values of other types */
+    return kt_op_else(reader->program, op, of_types(reader, schema, KT_IS_ANY & ~types, place, next));
 }
 
 /* A schema that a reference names: compiled once, and called from then on. */
