@@ -103,11 +103,29 @@ static void fill_panel(const struct kt_product *job, enum kt_stage stage, uint64
 }
 #define FILL_PANEL(job, stage, number) fill_panel(job, stage, number)
 
+INLINE const uint8_t *find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+{
+    return job->packed ? (const uint8_t *)job->packed + number * panel_size(job->layout, stage)
+                       : find_filled(job);
+}
+
+/* The factors of both half panels. */
+static bool load_row_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                            float *row_scale)
+{
+    float factor[2];
+    if (!has_factors(job->layout, stage))
+        return false;
+    memcpy(factor, find_panel(job, stage, panel) + halves_size(job->layout, stage), sizeof factor);
+    for (unsigned row = 0; row < PANEL_ROWS; row++)
+        row_scale[row] = factor[row / TILE_ROWS];
+    return true;
+}
+
 INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
     const struct kt_layout *layout = job->layout;
-    const uint8_t *data =
-        job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage) : find_filled(job);
+    const uint8_t *data = find_panel(job, stage, number);
     bool down = stage == KT_STAGE_DOWN;
 #ifdef ROWS_PAIRED
     const struct kt_format *format = layout->shape.format;

@@ -20,7 +20,7 @@
 
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
-    return (struct strategy){list_gemv(job, stage), true, false};
+    return (struct strategy){list_gemv(job, stage), true, true};
 }
 
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

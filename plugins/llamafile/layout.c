@@ -47,19 +47,36 @@ uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64
     return size;
 }
 
+/* Is there nothing beside the matrix, or one scale for all of it, its factor? */
+static bool takes_scales(const struct kt_format *given, uint64_t rows, uint64_t k)
+{
+    if (given->zero_dtype != KT_DTYPE_NONE)
+        return false;
+    switch (given->scale_dtype) {
+    case KT_DTYPE_NONE:
+        return true;
+    case KT_DTYPE_F32:
+    case KT_DTYPE_F16:
+    case KT_DTYPE_BF16:
+        return given->group_rows >= rows && given->group_cols >= k;
+    default:
+        return false;
+    }
+}
+
 /* The format of a projection with K columns, or NULL and an error. */
 static const struct llamafile_format *check_format(const struct kt_host *host, const struct kt_layout *layout,
-                                                   enum kt_projection projection, uint64_t k,
+                                                   enum kt_projection projection, uint64_t rows, uint64_t k,
                                                    struct kt_error *error)
 {
     const struct kt_format *given = &layout->shape.format[projection];
     const struct llamafile_format *format = layout_format(layout, given->dtype);
-    if (!format || given->scale_dtype != KT_DTYPE_NONE || given->zero_dtype != KT_DTYPE_NONE) {
+    if (!format || !takes_scales(given, rows, k)) {
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s is %s%s, which this plugin does "
                              "not take: it takes f32, f16, bf16 and GGUF's blocks of quantised weights",
                              name_projection(&layout->shape, (int)projection), host->dtype_name(given->dtype),
-                             format ? " with scales beside the matrix" : "");
+                             format ? " with scales of groups beside the matrix" : "");
         return NULL;
     }
     if (k % format->block != 0) {
@@ -93,11 +110,13 @@ static enum kt_status lay_out_projection(const struct kt_host *host, struct kt_l
     bool down = projection == KT_DOWN;
     uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
     uint64_t k = down ? shape->intermediate_size : shape->hidden_size;
-    const struct llamafile_format *format = check_format(host, layout, projection, k, error);
+    const struct llamafile_format *format = check_format(host, layout, projection, rows, k, error);
     if (!format)
         return KT_E_UNSUPPORTED;
     layout->words[words[projection]] = llamafile_half_panel_size(format, k);
     layout->nominal_size[down] += rows * (k / format->block * format->block_bytes);
+    if (shape->format[projection].scale_dtype != KT_DTYPE_NONE)
+        layout->nominal_size[down] += shape->format[projection].scale_dtype == KT_DTYPE_F32 ? 4 : 2;
     if (down)
         layout->k_unit = format->block > TILE_ROWS ? format->block : TILE_ROWS;
     return KT_OK;

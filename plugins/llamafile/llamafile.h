@@ -34,6 +34,8 @@
  *           scales of a superblock; two that take 32 bytes share a line, in the first superblock of a pair,
  *           so that every chunk is aligned to 64.
  *           Float half panels: column after column, 16 numbers each; BF16 in pairs of columns.
+ *           A matrix may have one scale beside it, its factor: then each panel of the stage ends with a line
+ *           that has, as float32, the factors of its two half panels, 1 where there is none.
  *
  * Activations
  *           One form for all quantised formats (ACT_*), per 256 columns, but for levels and formats that
@@ -54,6 +56,8 @@
 #define BACKEND "llamafile"
 #define OPS_NAME(level) llamafile_ops_##level
 #define ROW_SUMS 0
+#define ROW_SCALES 1   /* the factor of a matrix multiplies sums */
+#define GEMV_PENDING 1 /* those of few rows, too */
 
 /* Option repack, in the order of its choices. */
 enum repack {
@@ -203,10 +207,25 @@ static inline uint64_t groups_size(const struct llamafile_format *format, uint64
 
 uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64_t k);
 
-static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
+/* Has a matrix of the stage a factor? */
+static inline bool has_factors(const struct kt_layout *layout, enum kt_stage stage)
+{
+    const struct kt_format *format = layout->shape.format;
+    if (stage == KT_STAGE_DOWN)
+        return format[KT_DOWN].scale_dtype != KT_DTYPE_NONE;
+    return format[KT_GATE].scale_dtype != KT_DTYPE_NONE || format[KT_UP].scale_dtype != KT_DTYPE_NONE;
+}
+
+/* Bytes of both half panels of a panel; behind them come the factors. */
+static inline uint64_t halves_size(const struct kt_layout *layout, enum kt_stage stage)
 {
     return stage == KT_STAGE_DOWN ? 2 * layout->words[WORD_HALF_DOWN]
                                   : layout->words[WORD_HALF_GATE] + layout->words[WORD_HALF_UP];
+}
+
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return halves_size(layout, stage) + (has_factors(layout, stage) ? 64 : 0);
 }
 
 /* Bytes at the end of scratch for the panel that is multiplied, where weights are used in place. */

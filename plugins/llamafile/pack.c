@@ -286,6 +286,38 @@ static void pack_half_panel(const struct kt_layout *layout, const struct kt_view
         pack_quants(format, view, begin, rows, half_panel);
 }
 
+/* The scale beside a matrix, 1 if it has none. */
+static float read_factor(const struct kt_view *view)
+{
+    const uint8_t *from = view->scales.data;
+    float factor = 1;
+    if (!from)
+        return factor;
+    if (view->scales.dtype == KT_DTYPE_F32)
+        memcpy(&factor, from, sizeof factor);
+    else
+        factor = view->scales.dtype == KT_DTYPE_F16 ? half_to_float(load_u16(from))
+                                                    : bf16_to_float(load_u16(from));
+    return factor;
+}
+
+/* Has the view a scale where the layout has one, and is that a number? Others are not read. */
+static enum kt_status check_factor(const struct kt_host *host, const struct kt_view *view,
+                                   const struct kt_format *format, struct kt_error *error)
+{
+    const struct kt_scales *scales = &view->scales;
+    const char *name = view->name ? view->name : "a weight view";
+    uint32_t dtype = scales->data ? scales->dtype : (uint32_t)KT_DTYPE_NONE;
+    float factor;
+    if (dtype != format->scale_dtype || view->zeros.data)
+        return kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s has scales in %s, the layer is for %s", name,
+                              host->dtype_name(dtype), host->dtype_name(format->scale_dtype));
+    factor = read_factor(view);
+    if (!(factor - factor == 0))
+        return kt_plugin_fail(error, KT_E_FORMAT, BACKEND ": the scale of %s is no finite number", name);
+    return KT_OK;
+}
+
 /* Views must be what the layout was made for. */
 static enum kt_status check_job(const struct kt_host *host, const struct kt_pack *job, struct kt_error *error)
 {
@@ -298,6 +330,8 @@ static enum kt_status check_job(const struct kt_host *host, const struct kt_pack
             status = kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s is %s, the layer is for %s",
                                     views[p]->name ? views[p]->name : "a weight view",
                                     host->dtype_name(views[p]->dtype), host->dtype_name(dtype));
+        else
+            status = check_factor(host, views[p], &job->layout->shape.format[p], error);
     }
     return status;
 }
@@ -312,6 +346,12 @@ void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, c
     } else {
         pack_half_panel(layout, &source->gate, number, packer, panel);
         pack_half_panel(layout, &source->up, number, packer, second);
+    }
+    if (has_factors(layout, stage)) {
+        bool down = stage == KT_STAGE_DOWN;
+        float line[16] = {read_factor(down ? &source->down : &source->gate),
+                          read_factor(down ? &source->down : &source->up)};
+        memcpy(panel + halves_size(layout, stage), line, sizeof line);
     }
 }
 
@@ -390,18 +430,23 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t k = stage_k(layout, stage), place = 0;
     const uint8_t *half_panel = NULL;
+    float factor = 1;
     enum kt_status status = find_row(layout, packed, projection, row, &half_panel, &place, error);
     if (status == KT_OK && !packed)
         return read_source(instance, source, projection, row, out, error);
     if (status)
         return status;
+    if (has_factors(layout, stage))
+        memcpy(&factor, half_panel + halves_size(layout, stage) + place / TILE_ROWS * sizeof factor,
+               sizeof factor);
     if (place >= TILE_ROWS)
         half_panel += first_half_size(layout, stage);
     unsigned lane = (unsigned)(place % TILE_ROWS);
-    if (format_is_float(format)) {
+    if (format_is_float(format))
         unpack_floats(format, half_panel, lane, k, out);
-        return KT_OK;
-    }
-    unpack_quants(format, half_panel, lane, k, out);
+    else
+        unpack_quants(format, half_panel, lane, k, out);
+    for (uint64_t c = 0; c < k && has_factors(layout, stage); c++)
+        out[c] *= factor;
     return KT_OK;
 }

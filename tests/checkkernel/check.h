@@ -67,6 +67,7 @@ struct model {
                      const float *x, enum method method, double *out);
     /* By which rule of some levels are its rows packed, 1 to MODEL_RULES - 1; 0: by that of all. NULL: 0 */
     unsigned (*own_rule)(const struct kt_layout *layout);
+    bool factors; /* a matrix without scales of groups may have one scale for all of it */
     bool (*compact)(const struct kt_layout *layout); /* may it take at most 1.12 times the source? NULL: no */
     const uint32_t
         *also_dtypes;        /* formats that an option's value for --also can change, then NONE; NULL: all */

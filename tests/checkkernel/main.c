@@ -134,6 +134,17 @@ static void make_plain_shape(uint32_t dtype, unsigned kind, const struct model *
     shape->intermediate_size = pick_size(state, shape->format[KT_DOWN].dtype, KT_DTYPE_F32);
 }
 
+/* One matrix in three has a scale beside it for all of it. */
+static void add_factors(uint64_t *state, struct kt_shape *shape)
+{
+    static const uint32_t types[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16};
+    for (int p = 0; p < 3; p++)
+        if (random_below(state, 3) == 0) {
+            shape->format[p].scale_dtype = types[random_below(state, 3)];
+            shape->format[p].group_rows = shape->format[p].group_cols = UINT32_MAX;
+        }
+}
+
 static void make_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
                        struct kt_shape *shape)
 {
@@ -144,6 +155,8 @@ static void make_shape(uint32_t dtype, unsigned kind, const struct model *model,
         make_scaled_shape(dtype, kind, state, shape);
     else
         make_plain_shape(dtype, kind, model, state, shape);
+    if (model->factors)
+        add_factors(state, shape);
     shape->activation = random_below(state, 3);
     shape->limit = 1.0f + (float)random_below(state, 8);
     shape->alpha = 1.702f;

@@ -160,6 +160,7 @@ const struct model reference_model = {
     .dtypes = model_ggml_dtypes,
     .weight = model_keep,
     .terms = 0.5,
+    .factors = true,
     .read_row = read_reference,
 };
 

@@ -265,7 +265,7 @@ void check_refused(struct check *check)
     const struct kt_scales *scales = &views[p]->scales;
     struct kt_error error = {KT_OK, ""};
     uint8_t bad[4], kept[4];
-    if (!scales->data)
+    if (!scales->data || check->layout.keeps_source)
         return;
     uint32_t size = find_bad(scales->dtype, random_below(&check->random, 2), bad);
     uint64_t rows = (views[p]->rows - 1) / scales->group_rows + 1;

@@ -65,6 +65,25 @@ static void random_scale(uint64_t *state, uint32_t dtype, uint8_t *to)
         random_floats(state, dtype, to, 1);
 }
 
+/* Weights that are numbers without scales have one for all of them: a power of two, 2^-7 to 1, of either
+ * sign, which commutes with every rounding of the weights. */
+static void random_power(uint64_t *state, uint32_t dtype, uint8_t *to)
+{
+    uint32_t bits = (uint32_t)random_next(state), sign = bits >> 31;
+    uint32_t wide = sign << 31 | (120 + (bits & 7)) << 23;
+    uint16_t half = (uint16_t)(sign << 15 | (8 + (bits & 7)) << 10), high = (uint16_t)(wide >> 16);
+    if (dtype == KT_DTYPE_F32)
+        memcpy(to, &wide, sizeof wide);
+    else
+        memcpy(to, dtype == KT_DTYPE_F16 ? &half : &high, sizeof half);
+}
+
+static bool needs_scales(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_F8_E4M3 || dtype == KT_DTYPE_INT4 ||
+           dtype == KT_DTYPE_F4_E2M1;
+}
+
 static bool create_values(uint64_t *state, const struct kt_view *view, const struct kt_format *format,
                           uint32_t dtype, struct kt_scales *values, struct guarded *data)
 {
@@ -87,8 +106,10 @@ static bool create_values(uint64_t *state, const struct kt_view *view, const str
             uint8_t *to = grid.first + (int64_t)r * grid.row_stride + (int64_t)c * grid.col_stride;
             if (dtype == KT_DTYPE_U8)
                 *to = (uint8_t)random_below(state, 17); /* GPTQ's reach from 1 to 16 */
-            else
+            else if (needs_scales(format->dtype))
                 random_scale(state, dtype, to);
+            else
+                random_power(state, dtype, to);
         }
     return true;
 }

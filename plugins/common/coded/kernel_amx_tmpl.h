@@ -6,6 +6,7 @@
  *
  * Parameters  VECTOR_MAX_ROWS  the most rows that go by GEMV on vectors
  *             PANEL_OWN        the type of what the backend knows of a panel
+ *             GEMV_PENDING     1: sums of GEMV are pending as those of tiles are (struct sums); default 0
  *             FILL_PANEL(job, stage, panel)   packs a panel that is used in place, before find_own_panel's
  *                 is read; default: nothing
  * and those of gemm/driver_amx_tmpl.h and gemm/microkernel_tmpl.h.
@@ -19,6 +20,9 @@
 #endif
 #ifndef PANEL_OWN
 #error "coded/kernel_amx_tmpl.h: define PANEL_OWN"
+#endif
+#ifndef GEMV_PENDING
+#define GEMV_PENDING 0
 #endif
 #ifndef FILL_PANEL
 #define FILL_PANEL(job, stage, panel) ((void)0)
@@ -62,7 +66,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 static void multiply_gemv(struct part *part, uint32_t begin)
 {
     struct panel panel = {.own = find_own_panel(part->job, part->stage, part->panel)};
-    struct strategy strategy = {list_gemv(part->job, part->stage), true, false};
+    struct strategy strategy = {list_gemv(part->job, part->stage), true, GEMV_PENDING};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);
     run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,

@@ -213,6 +213,7 @@ const struct model llamafile_model = {
     .dtypes = model_ggml_dtypes,
     .weight = model_keep,
     .terms = 0.5,
+    .factors = true,
     .own_order = "amx",
     .crossovers = crossovers,
     .rounded = true,
