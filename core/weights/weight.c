@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weight.c - weights of linears, norms and embeddings by their names, the same for every format. */
 #include "core/base/error.h"
+#include "core/weights/model/beside.h"
 #include "core/weights/store/store_read.h"
 #include "core/weights/table/checkpoint.h"
 #include "core/weights/weights.h"
@@ -24,6 +25,8 @@ void kt_weights_free(struct kt_checkpoint *checkpoint)
         checkpoint->weights = weight->next;
         free_weight(checkpoint, weight);
     }
+    free(checkpoint->odd);
+    checkpoint->odd = NULL;
 }
 
 static enum kt_status make(struct kt_checkpoint *checkpoint, const char *name, struct kt_error *error)
@@ -39,6 +42,8 @@ static enum kt_status make(struct kt_checkpoint *checkpoint, const char *name, s
     memcpy(weight->name, name, length);
     enum kt_status status = stored ? kt_stored_weight(checkpoint, stored, weight, error)
                                    : checkpoint->format->weight(checkpoint, weight, error);
+    if (status == KT_OK && !stored)
+        status = kt_beside_check(checkpoint, name, error);
     if (status != KT_OK) {
         free_weight(checkpoint, weight);
         return status;

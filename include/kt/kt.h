@@ -417,7 +417,7 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
 
 /**
  * Packs n_experts experts, in parallel, each shard on its node. Experts must all have the same
- * formats; KT_E_FORMAT: a scale is NaN, infinite, or negative beside floats. The memory may be freed
+ * formats; KT_E_FORMAT: a scale is NaN, infinite, or negative beside FP8 or FP4. The memory may be freed
  * afterwards. On failure the layer has no weights, except that
  * KT_E_BUSY (submitted work still needs them) leaves it as it was.
  */

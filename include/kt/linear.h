@@ -58,7 +58,7 @@ enum kt_status kt_linear_plan_checkpoint(struct kt_linear *linear, struct kt_che
 /**
  * Packs a matrix of rows x cols, in parallel, on all nodes. bias: `rows` numbers, or NULL. The memory may be
  * freed afterwards. On failure the linear has no weights. KT_E_FORMAT: a scale is NaN, infinite, or negative
- * beside floats.
+ * beside FP8 or FP4.
  */
 enum kt_status kt_linear_load(struct kt_linear *linear, const struct kt_view *weight, const float *bias,
                               struct kt_error *error);

@@ -83,11 +83,13 @@ enum kt_status kt_checkpoint_file(struct kt_checkpoint *checkpoint, const char *
  * The weight of a linear, an embedding or a norm by its name without the ending: "blk.0.attn_q" in GGUF
  * files, "model.layers.0.self_attn.q_proj" in safetensors ones. The view has the scales that stand beside it
  * there: FP8 (E4M3) and MXFP8, 4 bits of compressed-tensors, GPTQ and AWQ (which is decoded here, once),
- * MXFP4. `bias`: its view->rows numbers as float32, NULL if it has none; the argument may be NULL. A tensor
- * of exactly this name serves, too, such as "linear_attn.A_log", without scales and bias. One dimension is a
- * row; of more than two, all but the last count rows. Of a store's linear, the view has sizes and the source
- * type, but no data: kt_linear_load_checkpoint loads it. Without such a weight: KT_E_NOT_FOUND; with one
- * whose format cannot be read: KT_E_UNSUPPORTED.
+ * MXFP4; in GGUF files the one number of NAME.scale. `bias`: its view->rows numbers as float32, NULL if it
+ * has none; the argument may be NULL. A tensor of exactly this name serves, too, such as
+ * "linear_attn.A_log", without scales and bias. One dimension is a row; of more than two, all but the last
+ * count rows. Of a store's linear, the view has sizes and the source type, but no data:
+ * kt_linear_load_checkpoint loads it. Without such a weight: KT_E_NOT_FOUND. If its format cannot be read, or
+ * a tensor NAME.something that is not known may change its values: KT_E_UNSUPPORTED. Scales for rounding
+ * activations, keys and values are ignored.
  */
 enum kt_status kt_checkpoint_weight(struct kt_checkpoint *checkpoint, const char *name, struct kt_view *view,
                                     const float **bias, struct kt_error *error);

@@ -4,8 +4,9 @@
  * infinite, and with it all outputs. Scales are checked when an expert is requested, because only then they
  * are read anyway.
  *
- * A scale of FP8 is the largest weight divided by 448, so never negative. Those of integers may be negative:
- * a quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
+ * A scale of FP8 is the largest weight divided by 448, so never negative; so are those of FP4. Those of
+ * integers may be negative: a quantizer that uses all 16 codes gives the largest weight the code -8, whatever
+ * its sign. One number beside a matrix of GGUF may be anything.
  */
 
 #include "core/weights/decode/scales_check.h"
@@ -102,7 +103,7 @@ enum kt_status kt_scales_check(const struct kt_view *view, const char *label, co
     uint64_t rows = (view->rows - 1) / scales->group_rows + 1;
     uint64_t cols = (view->cols - 1) / scales->group_cols + 1;
     int64_t bytes = kt_dtype_find(scales->dtype)->bytes;
-    bool negative = view->dtype == KT_DTYPE_INT4 || view->dtype == KT_DTYPE_I8;
+    bool negative = view->dtype != KT_DTYPE_F8_E4M3 && view->dtype != KT_DTYPE_F4_E2M1;
     /* Along the dense direction. */
     bool turned = cols == 1 || scales->col_stride != bytes;
     uint64_t lines = turned ? cols : rows, n = turned ? rows : cols;

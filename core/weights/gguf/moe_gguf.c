@@ -6,6 +6,7 @@
  *     blk.L.ffn_gate_up_exps.weight     [E][2 I][H] instead of these two: rows of gate first
  *     blk.L.ffn_down_exps.weight        [E][H][I]
  *     the same with .bias [E][rows] and .scale [E]: one number that multiplies the matrix of an expert
+ *     the same with .input_scale        ignored: a scale for rounding activations, which is not done here
  *
  * in row-major order; E experts, I intermediate size, H hidden size.
  */
@@ -14,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/gguf/weight_gguf.h"
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
@@ -21,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GATE_UP = 3, N_KINDS = 4 };
+enum { GATE_UP = 3, N_KINDS = 4, UNKNOWN = 3 };
 
 static const char *const kinds[N_KINDS] = {"gate", "up", "down", "gate_up"};
 
@@ -29,7 +31,7 @@ static const char *const kinds[N_KINDS] = {"gate", "up", "down", "gate_up"};
 struct entry {
     uint64_t layer;
     int kind;
-    int part; /* 0 weight, 1 bias, 2 scale */
+    int part; /* 0 weight, 1 bias, 2 scale, UNKNOWN */
     struct kt_tensor *tensor;
 };
 
@@ -72,11 +74,10 @@ static bool parse_name(const char *name, struct entry *entry)
         size_t length = strlen(kinds[kind]);
         if (strncmp(at, kinds[kind], length) != 0 || strncmp(at + length, "_exps.", 6) != 0)
             continue;
-        for (int part = 0; part < 3; part++)
-            if (strcmp(at + length + 6, parts[part]) == 0) {
-                *entry = (struct entry){.layer = layer, .kind = kind, .part = part};
-                return true;
-            }
+        *entry = (struct entry){.layer = layer, .kind = kind};
+        while (entry->part < UNKNOWN && strcmp(at + length + 6, parts[entry->part]) != 0)
+            entry->part++;
+        return strcmp(at + length + 6, "input_scale") != 0;
     }
     return false;
 }
@@ -217,15 +218,12 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
             const struct kt_tensor *extra = found->tensor[kind][part];
             if (!extra)
                 continue;
-            uint32_t dtype = extra->info.dtype;
             enum kt_status status =
                 check_shape(gguf, extra, part == 1 ? 2 : 1, weight->info.dims, weight, error);
+            if (status == KT_OK)
+                status = kt_gguf_check_number(gguf->checkpoint, extra, error);
             if (status != KT_OK)
                 return status;
-            if (dtype != KT_DTYPE_F32 && dtype != KT_DTYPE_F16 && dtype != KT_DTYPE_BF16)
-                return kt_fail(error, KT_E_UNSUPPORTED,
-                               "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-                               file_of(gguf, extra), extra->info.name, kt_dtype_name(dtype));
         }
     }
     return KT_OK;
@@ -306,6 +304,16 @@ static enum kt_status collect(const struct kt_gguf *gguf, struct entry **entries
     return KT_OK;
 }
 
+/* What is not known may change the experts' values. */
+static enum kt_status fail_unknown(const struct kt_gguf *gguf, const struct kt_tensor *tensor,
+                                   struct kt_error *error)
+{
+    return kt_fail(error, KT_E_UNSUPPORTED,
+                   "%s: tensor \"%s\" belongs to experts, but is not one that is supported: weight, bias, "
+                   "scale or input_scale",
+                   file_of(gguf, tensor), tensor->info.name);
+}
+
 static enum kt_status group(const struct kt_gguf *gguf, const struct said *said, const struct entry *entries,
                             uint64_t n, struct kt_error *error)
 {
@@ -321,8 +329,11 @@ static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
                        checkpoint->label, layers);
     for (uint64_t i = 0; i < n;) {
         struct found found = {.layer = entries[i].layer};
-        for (; i < n && entries[i].layer == found.layer; i++)
+        for (; i < n && entries[i].layer == found.layer; i++) {
+            if (entries[i].part == UNKNOWN)
+                return fail_unknown(gguf, entries[i].tensor, error);
             found.tensor[entries[i].kind][entries[i].part] = entries[i].tensor;
+        }
         enum kt_status status = check_layer(gguf, said, &found, &checkpoint->moe[checkpoint->n_moe], error);
         if (status != KT_OK)
             return status;
@@ -408,7 +419,7 @@ static enum kt_status get_bias(struct kt_checkpoint *checkpoint, struct kt_moe *
 struct source {
     const uint8_t *data;
     const float *bias;
-    const uint8_t *scale;
+    const void *scale;
     uint64_t rows_all; /* of an expert in the tensor */
     uint64_t rows;
     uint64_t cols;
@@ -438,8 +449,9 @@ static enum kt_status get_source(struct kt_checkpoint *checkpoint, struct kt_moe
     return KT_OK;
 }
 
-static void fill(const struct kt_moe *moe, int projection, const struct source *source, uint32_t expert,
-                 struct kt_view *view, const float **bias)
+static enum kt_status fill(const struct kt_checkpoint *checkpoint, const struct kt_moe *moe, int projection,
+                           const struct source *source, uint32_t expert, struct kt_view *view,
+                           const float **bias, struct kt_error *error)
 {
     const struct kt_tensor_info *info = &moe->tensor[projection]->info;
     *view = (struct kt_view)KT_VIEW_INIT;
@@ -451,31 +463,25 @@ static void fill(const struct kt_moe *moe, int projection, const struct source *
     view->row_stride = (int64_t)source->row_size;
     view->block_stride = kt_dtype_find(info->dtype)->bytes;
     view->name = info->name;
-    if (source->scale) {
-        uint32_t dtype = moe->scale[projection]->info.dtype, bytes = kt_dtype_find(dtype)->bytes;
-        view->scales = (struct kt_scales){.data = source->scale + (uint64_t)expert * bytes,
-                                          .size = bytes,
-                                          .dtype = dtype,
-                                          .group_rows = source->rows,
-                                          .group_cols = source->cols};
-    }
     *bias = source->bias ? source->bias + expert * source->rows_all : NULL;
+    return source->scale
+               ? kt_gguf_scale(checkpoint, moe->scale[projection], source->scale, expert, view, error)
+               : KT_OK;
 }
 
 enum kt_status kt_gguf_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
                                struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {
     struct source source[3];
-    for (int p = KT_GATE; p <= KT_DOWN; p++) {
-        enum kt_status status = get_source(checkpoint, moe, p, &source[p], error);
-        if (status != KT_OK)
-            return status;
-    }
-    for (uint32_t e = 0; e < n_experts; e++) {
+    enum kt_status status = KT_OK;
+    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+        status = get_source(checkpoint, moe, p, &source[p], error);
+    for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {
         struct kt_expert *expert = &experts[e];
-        fill(moe, KT_GATE, &source[KT_GATE], e, &expert->gate, &expert->gate_bias);
-        fill(moe, KT_UP, &source[KT_UP], e, &expert->up, &expert->up_bias);
-        fill(moe, KT_DOWN, &source[KT_DOWN], e, &expert->down, &expert->down_bias);
+        struct kt_view *const views[] = {&expert->gate, &expert->up, &expert->down};
+        const float **const biases[] = {&expert->gate_bias, &expert->up_bias, &expert->down_bias};
+        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+            status = fill(checkpoint, moe, p, &source[p], e, views[p], biases[p], error);
     }
-    return KT_OK;
+    return status;
 }

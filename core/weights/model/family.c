@@ -8,6 +8,8 @@
  */
 #include "core/weights/model/family.h"
 
+#include "core/weights/model/ignored.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +46,6 @@ static const struct kt_weight_part parts[] = {
     {".scale", KT_ROLE_SCALE, 0, NULL},
     {".bias", KT_ROLE_BIAS, 0, NULL},
     {"_bias", KT_ROLE_BIAS, 0, NULL}, /* fused */
-    /* Static scales of activations are ignored: here they are computed from each row. */
-    {".input_scale", KT_ROLE_NONE, 0, NULL},
-    {".input_scale_inv", KT_ROLE_NONE, 0, NULL},
-    {".activation_scale", KT_ROLE_NONE, 0, NULL},
     {".weight_packed", KT_ROLE_WEIGHT, KT_CODING_PACKED, NULL},
     {".weight_shape", KT_ROLE_SHAPE, 0, NULL},
     {".weight_g_idx", KT_ROLE_ORDER, 0, NULL},
@@ -101,6 +99,8 @@ static bool parse_part(const char *at, struct kt_expert_name *parsed)
     parsed->coding = KT_CODING_NONE;
     parsed->format = unknown;
     parsed->part = "";
+    if (*at == '.' && kt_ending_is_ignored(at + 1))
+        parsed->role = KT_ROLE_NONE;
     for (size_t i = 0; i < COUNT(parts); i++)
         if (strcmp(at, parts[i].ending) == 0) {
             parsed->role = parts[i].role;
@@ -140,6 +140,20 @@ bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed)
                 return true;
         }
     }
+    return false;
+}
+
+bool kt_expert_name_is_stray(const char *name)
+{
+    struct kt_expert_name parsed;
+    uint64_t number;
+    for (unsigned p = 0; p < COUNT(prefixes); p++)
+        for (unsigned f = 0; f < COUNT(families); f++) {
+            const char *at = name;
+            if (skip(&at, prefixes[p]) && skip_number(&at, &number) && skip(&at, families[f].experts) &&
+                skip_number(&at, &number))
+                return !kt_expert_name_parse(name, &parsed);
+        }
     return false;
 }
 

@@ -53,6 +53,10 @@ struct kt_expert_name {
 /* False: no family has such a name. */
 bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed);
 
+/* Has an expert of some family a tensor of this name, though none that is known: mlp.experts.3.norm.weight?
+ */
+bool kt_expert_name_is_stray(const char *name);
+
 /* What a tensor whose name ends so is of the weight that is named before. */
 struct kt_weight_part {
     const char *ending; /* ".weight_scale"; those of fused tensors have no dot */

@@ -97,7 +97,13 @@ static enum kt_status collect(const struct kt_checkpoint *checkpoint, const stru
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " expert tensors",
                        checkpoint->label, count);
     for (uint64_t i = 0; i < tensors->n; i++) {
-        if (!make_entry(config, &tensors->tensor[i], &entry))
+        const struct kt_tensor *tensor = &tensors->tensor[i];
+        bool found = make_entry(config, &tensors->tensor[i], &entry);
+        if (!found && kt_expert_name_is_stray(tensor->info.name)) /* it may change the expert's values */
+            return kt_fail(error, KT_E_UNSUPPORTED,
+                           "%s: tensor \"%s\" belongs to an expert, but is not one that is supported",
+                           kt_tensor_label(checkpoint, tensor), tensor->info.name);
+        if (!found)
             continue;
         if (is_beyond(config, &entry))
             beyond = entry.layer > beyond ? entry.layer : beyond;
@@ -442,10 +448,9 @@ static enum kt_status map_families(struct kt_checkpoint *checkpoint, const struc
     struct entry *entries;
     struct kt_error problem;
     uint64_t n;
-    enum kt_status status = collect(checkpoint, config, &entries, &n, error);
-    if (status != KT_OK)
-        return status;
-    status = map_layers(checkpoint, config, entries, n, &problem);
+    enum kt_status status = collect(checkpoint, config, &entries, &n, &problem);
+    if (status == KT_OK)
+        status = map_layers(checkpoint, config, entries, n, &problem);
     free(entries);
     if (status == KT_E_UNSUPPORTED) {
         refuse(checkpoint, &problem);

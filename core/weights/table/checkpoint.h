@@ -112,8 +112,9 @@ struct kt_checkpoint {
     struct kt_gguf_key *key; /* of file key_part; by name */
     uint64_t n_keys;
     uint32_t key_part;
-    struct kt_weight *weights;      /* that were handed out */
-    struct kt_folder_file *files;   /* likewise */
+    struct kt_weight *weights;    /* that were handed out */
+    struct kt_folder_file *files; /* likewise */
+    struct kt_tensor **odd;       /* beside weights, unknown (model/beside.c), then NULL; NULL: not listed */
     struct kt_model_config *config; /* of config.json, for weights; NULL: not read yet */
     pthread_mutex_t lock;           /* of decoded layers, since any thread may unload a layer */
     /* Why the experts of this model cannot be computed, with the file that says so; "": they can. */

@@ -110,7 +110,7 @@ void code_tiles(float *values, uint64_t rows, uint64_t cols, uint8_t *bytes, flo
 
 /* ---- write.c ---- */
 /* BF16: matrices are bfloat16. F32: the same numbers. CODED: matrices whose sizes allow that are Q8_0 and
- * Q4_0 in GGUF, FP8 in safetensors. DECODED: what those stand for, in float32. */
+ * Q4_0 in GGUF, with a scale beside each, FP8 in safetensors. DECODED: what those stand for, in float32. */
 enum form { FORM_BF16, FORM_F32, FORM_CODED, FORM_DECODED };
 /* config.json and model.safetensors, with the deliberate error if there is one, into a folder that is there.
  */

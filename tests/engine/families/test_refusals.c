@@ -14,27 +14,33 @@
 #include <string.h>
 
 /* One of: a key of config.json with another value; a key of the GGUF file; a tensor left out, of that file
- * which has it. */
+ * which has it; more tensors, each of one number, their names with blanks between. */
 struct change {
     const char *family, *key, *value, *gguf_key, *tensor;
     enum kt_status status;
-    const char *words;
+    const char *words, *more;
 };
 
 #define FORMAT KT_E_FORMAT
 #define UNSUPPORTED KT_E_UNSUPPORTED
-#define CONFIG(family, key, value, status, words)     \
-    {                                                 \
-        family, key, value, NULL, NULL, status, words \
+#define CONFIG(family, key, value, status, words)           \
+    {                                                       \
+        family, key, value, NULL, NULL, status, words, NULL \
     }
-#define KEY(family, key, value, status, words)        \
-    {                                                 \
-        family, NULL, value, key, NULL, status, words \
+#define KEY(family, key, value, status, words)              \
+    {                                                       \
+        family, NULL, value, key, NULL, status, words, NULL \
     }
-#define LACK(family, tensor, status, words)             \
-    {                                                   \
-        family, NULL, NULL, NULL, tensor, status, words \
+#define LACK(family, tensor, status, words)                   \
+    {                                                         \
+        family, NULL, NULL, NULL, tensor, status, words, NULL \
     }
+#define MORE(family, more, status, words)                   \
+    {                                                       \
+        family, NULL, NULL, NULL, NULL, status, words, more \
+    }
+
+#define L0 "model.layers.0."
 
 static const struct change changes[] = {
     /* What says nothing, and the same where it says something. */
@@ -191,6 +197,38 @@ static const struct change changes[] = {
     KEY("qwen3next", "ssm.inner_size", "130", FORMAT, "an ssm.inner_size of 130 over"),
     CONFIG("qwen35moe", "mlp_only_layers", "[1]", UNSUPPORTED, "mlp_only_layers is not computed"),
     CONFIG("minimax-m2", "partial_rotary_factor", "0.25", FORMAT, "partial_rotary_factor means 8"),
+    /* Scales of what is not rounded here, as exporters spell them; and tensors that mean something. */
+    MORE("qwen3moe",
+         L0 "self_attn.q_scale " L0 "self_attn.k_scale " L0 "self_attn.v_scale " L0 "self_attn.kv_scale " L0
+            "self_attn.attn.k_scale " L0 "self_attn.prob_output_scale " L0 "self_attn.qkv_proj.k_scale " L0
+            "self_attn.k_proj.k_scale " L0 "self_attn.v_proj.output_scale " L0
+            "self_attn.q_proj.input_scale " L0 "self_attn.k_zero_point " L0
+            "self_attn.kv_cache_scaling_factor " L0 "mlp.experts.1.w1.input_scale",
+         UNSUPPORTED, "mlp.experts.1.w1.input_scale"),
+    MORE("qwen3moe",
+         L0 "self_attn.q_scale " L0 "self_attn.k_scale " L0 "self_attn.v_scale " L0 "self_attn.kv_scale " L0
+            "self_attn.attn.k_scale " L0 "self_attn.prob_output_scale " L0 "self_attn.qkv_proj.k_scale " L0
+            "self_attn.k_proj.k_scale " L0 "self_attn.v_proj.output_scale " L0
+            "self_attn.q_proj.input_scale " L0 "self_attn.k_zero_point " L0
+            "self_attn.kv_cache_scaling_factor " L0 "mlp.experts.1.up_proj.input_scale " L0
+            "mlp.gate.input_scale",
+         KT_OK, ""),
+    MORE("qwen3moe", L0 "self_attn.q_proj.pre_quant_scale", UNSUPPORTED,
+         "q_proj.pre_quant_scale\" belongs to"),
+    MORE("qwen3moe", L0 "self_attn.q_proj.lora_A.weight", UNSUPPORTED, "q_proj.lora_A.weight\" belongs to"),
+    MORE("qwen3moe", L0 "self_attn.scale", UNSUPPORTED, "a tensor model.layers.0.self_attn.scale, which"),
+    MORE("qwen3moe", L0 "input_layernorm.gamma", UNSUPPORTED, "input_layernorm.gamma\" belongs to"),
+    MORE("qwen3moe", L0 "mlp.experts.1.up_proj.smooth_scale", UNSUPPORTED, "up_proj.smooth_scale"),
+    MORE("qwen3moe", L0 "mlp.experts.1.norm.weight", UNSUPPORTED, "experts.1.norm.weight\" belongs to an"),
+    MORE("qwen3moe", L0 "mlp.experts.e_score_correction_bias", UNSUPPORTED,
+         "experts.e_score_correction_bias"),
+    MORE("qwen3moe",
+         "token_embd.input_scale output.input_scale blk.0.attn_q.input_scale blk.0.ffn_up_exps.input_scale "
+         "blk.0.attn_q.scale blk.1.ffn_gate_inp.scale blk.1.attn_norm.scale token_embd.scale output.scale",
+         KT_OK, ""),
+    MORE("qwen3moe", "blk.0.attn_q.weight.scale", UNSUPPORTED, "attn_q.weight.scale\" belongs to"),
+    MORE("qwen3moe", "blk.0.ffn_up_exps.weight.scale", UNSUPPORTED, "weight.scale\" belongs to experts"),
+    MORE("qwen3moe", "blk.0.ffn_norm_exps.weight", UNSUPPORTED, "a tensor blk.0.ffn_norm_exps.weight, which"),
 };
 #define N_CHANGES (int)(sizeof(changes) / sizeof(changes[0]))
 
@@ -243,6 +281,30 @@ static void leave_out(struct family *family, const char *name)
     ck_assert_msg(family->n_sources + family->n_targets == n - 1, "there is no tensor %s", name);
 }
 
+/* Tensors of one number, which are the first source's first one. Sources move, to which others point. */
+static void put_in(struct family *family, const char *names, bool is_gguf)
+{
+    char text[1000], *rest = text;
+    static struct source one;
+    (void)snprintf(text, sizeof(text), "%s", names);
+    one = family->sources[0];
+    for (const char *name; (name = strtok_r(rest, " ", &rest));) {
+        if (is_gguf) {
+            struct target target = {.count = 1, .n_dims = 1, .dims = {1}, .n_parts = 1, .is_wide = true};
+            target.parts = calloc(1, sizeof(*target.parts));
+            *target.parts = (struct part){.source = &one, .n_axes = 1, .count = {1}, .stride = {1}};
+            (void)snprintf(target.name, sizeof(target.name), "%s", name);
+            family->targets = realloc(family->targets, (size_t)(family->n_targets + 1) * sizeof(target));
+            family->targets[family->n_targets++] = target;
+        } else {
+            struct source source = {.count = 1, .n_dims = 1, .dims = {1}, .mean = 1, .is_wide = true};
+            (void)snprintf(source.name, sizeof(source.name), "%s", name);
+            family->sources = realloc(family->sources, (size_t)(family->n_sources + 1) * sizeof(source));
+            family->sources[family->n_sources++] = source;
+        }
+    }
+}
+
 /* ---- opening ---- */
 
 static enum kt_status open_model(const struct family *family, bool is_gguf, struct kt_context *context,
@@ -271,8 +333,11 @@ START_TEST(is_refused_by_name)
         return;
     (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
     family_open(&family, folder, change->family);
-    bool is_gguf = change->gguf_key || (change->tensor && strncmp(change->tensor, "blk.", 4) == 0);
-    if (change->key)
+    const char *tensor = change->more ? change->more : change->tensor;
+    bool is_gguf = change->gguf_key || (tensor && strncmp(tensor, "model.", 6) != 0);
+    if (change->more)
+        put_in(&family, change->more, is_gguf);
+    else if (change->key)
         set_config(&family, change);
     else if (change->gguf_key)
         set_key(&family, change);

@@ -260,6 +260,31 @@ static enum code code_of_target(const struct family *f, const struct target *t, 
     return form < FORM_CODED || !fits ? CODE_NONE : (t - f->targets) % 2 ? CODE_Q8_0 : CODE_Q4_0;
 }
 
+/* Coded matrices have a scale beside them, experts one each. Those are powers of two, by which the codes' own
+ * scales are divided: so no number changes. */
+static uint64_t count_factors(const struct family *f, const struct target *t, enum form form)
+{
+    if (form != FORM_CODED || code_of_target(f, t, form) == CODE_NONE)
+        return 0;
+    return strstr(t->name, "_exps.") ? t->dims[0] : 1;
+}
+
+static float find_factor(const struct family *f, const struct target *t, uint64_t index)
+{
+    return ldexpf(1, -1 - (int)(((uint64_t)(t - f->targets) + index) % 5));
+}
+
+static void put_factors(const struct family *f, FILE *file, const struct target *t, enum form form)
+{
+    uint64_t n = count_factors(f, t, form);
+    for (uint64_t i = 0; i < n; i++) {
+        float factor = find_factor(f, t, i);
+        put_values(file, &factor, 1, true);
+    }
+    while (ftell(file) % 32 != 0)
+        put_number(file, 0, 1);
+}
+
 static void put_target(const struct family *f, FILE *file, const struct target *target, enum form form)
 {
     float *values = allocate(target->count);
@@ -267,6 +292,9 @@ static void put_target(const struct family *f, FILE *file, const struct target *
     uint64_t n = 0;
     for (int i = 0; i < target->n_parts; i++)
         n += fill_part(f, &target->parts[i], values + n);
+    uint64_t n_factors = count_factors(f, target, form);
+    for (uint64_t i = 0; i < n && n_factors; i++)
+        values[i] /= find_factor(f, target, i / (n / n_factors));
     if (code != CODE_NONE) {
         uint8_t *bytes = (uint8_t *)allocate(n);
         code_rows(code, values, n, bytes);
@@ -399,6 +427,20 @@ static void put_tensor_infos(const struct family *f, FILE *file, enum form form)
         at += code != CODE_NONE ? code_bytes(code, t->count) : t->count * (wide ? 4 : 2);
         at = (at + 31) / 32 * 32;
     }
+    for (int i = 0; i < f->n_targets; i++) {
+        uint64_t n = count_factors(f, &f->targets[i], form);
+        char name[170];
+        if (n == 0)
+            continue;
+        (void)snprintf(name, sizeof(name), "%s", f->targets[i].name);
+        (void)snprintf(strrchr(name, '.'), 7, ".scale");
+        put_text(file, name);
+        put_number(file, 1, 4);
+        put_number(file, n, 8);
+        put_number(file, GGML_F32, 4);
+        put_number(file, at, 8);
+        at = (at + n * 4 + 31) / 32 * 32;
+    }
 }
 
 void family_write_gguf(const struct family *family, const char *path, enum form form)
@@ -418,7 +460,10 @@ void family_write_gguf(const struct family *family, const char *path, enum form 
     FILE *file = open_file(path);
     put(file, "GGUF", 4);
     put_number(file, 3, 4);
-    put_number(file, (uint64_t)family->n_targets, 8);
+    int n_tensors = family->n_targets;
+    for (int i = 0; i < family->n_targets; i++)
+        n_tensors += count_factors(family, &family->targets[i], form) > 0;
+    put_number(file, (uint64_t)n_tensors, 8);
     put_number(file, (uint64_t)n_keys, 8);
     put(file, keys, size);
     free(keys);
@@ -427,5 +472,7 @@ void family_write_gguf(const struct family *family, const char *path, enum form 
         put_number(file, 0, 1);
     for (int i = 0; i < family->n_targets; i++)
         put_target(family, file, &family->targets[i], form);
+    for (int i = 0; i < family->n_targets; i++)
+        put_factors(family, file, &family->targets[i], form);
     close_file(file, path);
 }

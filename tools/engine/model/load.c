@@ -32,7 +32,7 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
     const char *head = c->is_gguf ? "output" : "lm_head";
-    char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME], name[KT_WEIGHT_NAME + 8];
+    char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME];
     struct kt_view view;
     end_name(c, "token_embd", "embed_tokens", embedding);
     end_name(c, "output_norm", "norm", norm);
@@ -47,8 +47,7 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s has rows for %" PRIu64 " tokens, vocab_size of config.json is %" PRIu64,
                               embedding, m->embedding.rows, c->vocabulary);
-    snprintf(name, sizeof(name), "%s.weight", embedding);
-    kt_model_mark_used(m, name);
+    kt_model_mark_weight(m, embedding, false);
     m->vocabulary = m->embedding.rows;
     status = kt_checkpoint_weight(m->checkpoint, head, &view, NULL, error);
     bool has_head = status == KT_OK;

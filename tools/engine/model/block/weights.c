@@ -108,12 +108,14 @@ void kt_model_mark_used(struct kt_model *m, const char *tensor)
 
 void kt_model_mark_weight(struct kt_model *m, const char *name, bool is_matrix)
 {
+    static const char *const parts[] = {"", ".weight", ".scale", ".weight_scale", ".weight_scale_inv"};
     struct kt_checkpoint_info info;
     size_t length = strlen(name);
-    char weight[KT_WEIGHT_NAME + 8];
-    snprintf(weight, sizeof(weight), "%s.weight", name);
-    kt_model_mark_used(m, name);
-    kt_model_mark_used(m, weight);
+    char part[KT_WEIGHT_NAME + 24];
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        snprintf(part, sizeof(part), "%s%s", name, parts[i]);
+        kt_model_mark_used(m, part);
+    }
     kt_checkpoint_info(m->checkpoint, &info);
     for (uint64_t i = 0; i < info.n_tensors && is_matrix; i++) {
         struct kt_tensor_info tensor;
@@ -124,10 +126,29 @@ void kt_model_mark_weight(struct kt_model *m, const char *name, bool is_matrix)
     }
 }
 
-/* Experts are found by the library, so their tensors are known by what their names hold. */
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Experts are found by the library, which refuses those with tensors that it does not know. They are named
+ * blk.0.ffn_gate_exps.scale, mlp.experts.7.w1.weight or mlp.experts.down_proj_bias. */
 static bool is_expert(const char *name)
 {
-    return strstr(name, "_exps.") || strstr(name, ".experts.");
+    static const char *const kinds[] = {"gate_proj.", "up_proj.", "down_proj.",  "w1.",
+                                        "w2.",        "w3.",      "gate_up_proj"};
+    const char *at = strstr(name, ".experts.");
+    if (!at)
+        return strstr(name, ".ffn_gate_exps.") || strstr(name, ".ffn_up_exps.") ||
+               strstr(name, ".ffn_down_exps.") || strstr(name, ".ffn_gate_up_exps.");
+    at += strlen(".experts.");
+    size_t digits = strspn(at, "0123456789");
+    if (digits == 0)
+        return begins(at, "gate_up_proj") || begins(at, "down_proj");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && at[digits] == '.'; i++)
+        if (begins(at + digits + 1, kinds[i]))
+            return true;
+    return false;
 }
 
 /* What the family's table names, or of a layer behind the last one that is computed. */
@@ -147,9 +168,22 @@ static bool is_skipped(const struct kt_model *m, const char *name)
     return layer >= n && layer < n + m->config.n_skipped;
 }
 
-/* Tensors that say nothing that is not said elsewhere. */
+/* Tensors that say nothing that is not said elsewhere, and scales for rounding what is not rounded here:
+ * activations, queries, keys and values. Exporters put them beside attention, or beside a joined matrix. */
 static bool is_needless(const char *name)
 {
+    static const char *const endings[] =
+        {/* of activations */
+         "input_scale", "input_scale_inv", "input_scale_ub", "input_zero_point", "activation_scale",
+         "output_scale", "output_zero_point",
+         /* of queries, cached keys and values, and of what the softmax gives */
+         "q_scale", "k_scale", "v_scale", "kv_scale", "prob_scale", "prob_output_scale", "q_zero_point",
+         "k_zero_point", "v_zero_point", "k_cache_scale", "v_cache_scale", "kv_cache_scale",
+         "kv_cache_scaling_factor"};
+    const char *ending = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]) && ending; i++)
+        if (strcmp(ending + 1, endings[i]) == 0)
+            return true;
     return strstr(name, "rotary_emb.inv_freq") || strstr(name, ".attention.masked_bias");
 }
 
