@@ -130,6 +130,7 @@ PACK_BEYOND      pack         wrote beyond its object\|behind the end of packed 
 PACK_RANGES      pack         in two ranges differs
 PACK_SOURCE      pack         it wrote to the source.s weights, which can only be read
 WEIGHTS_ROWS     weights      is not the source.s
+WEIGHTS_FACTOR   weights      with one [a-z0-9]*,.* is not the source.s
 WEIGHTS_ROUND    weights      if packing rounds, kt_layout.rounding must say so
 WEIGHTS_BEYOND   weights      behind the end of weight_row.s output
 ACT_F16          activations  rows in F16 are packed otherwise

@@ -288,7 +288,12 @@ static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, st
 static enum kt_status wrong_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
 {
     const struct kt_layout *own = job->layout;
-    enum kt_status status = pack(instance, job, error);
+    struct kt_expert unscaled = *job->source;
+    struct kt_pack other = *job;
+    unscaled.gate.scales.data = unscaled.up.scales.data = unscaled.down.scales.data = NULL;
+    if (IS(WEIGHTS_FACTOR))
+        other.source = &unscaled;
+    enum kt_status status = pack(instance, &other, error);
     float *packed = job->packed;
     if (IS(LINEAR_VIEW) && !job->source->gate.data)
         fall();
@@ -425,7 +430,7 @@ static void wrong_down(void *instance, const struct kt_product *job)
             if (IS(DOWN_PANELS) && row == first && first > 0)
                 y[row] *= 1.0001f;
             if (IS(DOWN_PLACE) && r + 1 == job->n_rows)
-                y[row] *= 1.0001f;
+                y[row] *= 1.0000002f;
             if (IS(NAN_LEAKS) && r > 0 && isnan(y_row(job, 0)[row]))
                 y[row] = NAN;
             if (IS(NAN_HIDDEN) && isnan(y[row]))

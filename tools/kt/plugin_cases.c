@@ -27,6 +27,29 @@ static bool has_scales(uint32_t dtype)
 
 /* ---- a case ------------------------------------------------------------------------------------- */
 
+/* A matrix of any format may have one scale for all of it, as in GGUF; plugins need not take that. */
+static void add_factors(unsigned kind, struct kt_shape *shape)
+{
+    static const uint32_t types[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_F16};
+    for (int p = 0; p < 3; p++) {
+        shape->format[p].scale_dtype = types[(kind / 3 + (unsigned)p) % 3];
+        shape->format[p].group_rows = shape->format[p].group_cols = UINT32_MAX;
+    }
+}
+
+static bool drop_factors(struct kt_shape *shape)
+{
+    bool had = false;
+    for (int p = 0; p < 3; p++) {
+        struct kt_format *format = &shape->format[p];
+        if (format->group_rows != UINT32_MAX)
+            continue;
+        *format = (struct kt_format){.dtype = format->dtype};
+        had = true;
+    }
+    return had;
+}
+
 /* Kind 0 is as small as the format allows. */
 static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
 {
@@ -41,6 +64,8 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
         shape->intermediate_size = kind == 0 ? block : pick_size(state, dtype, dtype);
         for (int p = 0; p < 3; p++)
             shape->format[p].dtype = dtype;
+        if (kind % 3 == 1)
+            add_factors(kind, shape);
     }
     shape->n_experts = 4;
     shape->top_k = 2;
@@ -64,7 +89,9 @@ static void describe(struct plugin_case *item)
     const struct kt_shape *shape = &item->check.layout.shape;
     const struct kt_format *format = &shape->format[KT_DOWN];
     char groups[80] = "";
-    if (format->scale_dtype)
+    if (format->group_rows == UINT32_MAX)
+        snprintf(groups, sizeof(groups), " with one %s", kt_dtype_name(format->scale_dtype));
+    else if (format->scale_dtype)
         snprintf(groups, sizeof(groups), " with %s%s for %llu x %llu", kt_dtype_name(format->scale_dtype),
                  format->zero_dtype ? " and zeros" : "", (unsigned long long)format->group_rows,
                  (unsigned long long)format->group_cols);
@@ -111,11 +138,18 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
     return false;
 }
 
-/* Tries a format without biases and with the plain activation before giving it up. */
+/* Tries a format without its scale, without biases and with the plain activation before giving it up. */
 static bool lay_out(struct plugin_case *item, struct kt_error *error)
 {
     struct kt_layout *layout = &item->check.layout;
+    struct kt_shape plain = layout->shape;
     int ways = check_linear(&item->check) ? 2 : 3;
+    if (drop_factors(&plain)) {
+        describe(item);
+        if (plugin_ask_layout(item, layout, error))
+            return true;
+        layout->shape = plain;
+    }
     for (int way = 0; way < ways; way++) {
         describe(item);
         if (plugin_ask_layout(item, layout, error))
