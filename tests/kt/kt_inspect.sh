@@ -98,7 +98,8 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
     exits 0
     says '^kt generate cannot run it: .*blk\.2\.attn_k_n[io]rm'
     # Experts that one file lacks may come from another one.
-    sed 's/blk\.2\.ffn_\([a-z]*\)_exps/blk.2.ffx_\1_exps/g' "$model" >"$dir/parts.gguf"
+    # names as long, with an ending that is ignored
+    sed 's/blk\.2\.ffn_\([a-z]*\)_exps\.weight/blk.2.ffx_\1exps.k_scale/g' "$model" >"$dir/parts.gguf"
     kt inspect "$dir/parts.gguf" --config "$dir/whole.ini"
     says '^kt generate cannot run it: .*layer 2 holds no experts'
     for verb in inspect explain; do

@@ -3,7 +3,8 @@
  * heads.c - matrices of heads, in memory as small as the checkpoint's where that loses nothing:
  *
  *     BF16, F16           as they are
- *     formats of GGUF     as they are; decoded a few rows at a time, into the first cache
+ *     formats of GGUF     as they are, unless a scale stands beside them; decoded a few rows at a time, into
+ *                         the first cache
  *     FP8 with scales     the same, transposed with its scales where need be
  *     all others          float32: quantised rows of GGUF that must be transposed, as their groups run along
  *                         rows, and what safetensors have in 4 bits
