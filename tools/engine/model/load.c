@@ -53,10 +53,8 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     bool has_head = status == KT_OK;
     if (!has_head && (status != KT_E_NOT_FOUND || (!c->is_gguf && !c->ties)))
         return status;
-    if (has_head && c->ties)
-        kt_model_mark_used(m, "lm_head.weight"); /* a copy of the embedding */
-    status = kt_load_linear(m, has_head && !c->ties ? head : embedding, m->vocabulary, c->hidden_size,
-                            &m->head, error);
+    /* A head in the file counts, though config.json may tie it to the embedding: it need not be a copy. */
+    status = kt_load_linear(m, has_head ? head : embedding, m->vocabulary, c->hidden_size, &m->head, error);
     return status == KT_OK ? kt_load_numbers(m, norm, 1, c->hidden_size, &m->final_norm, error) : status;
 }
 
