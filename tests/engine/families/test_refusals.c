@@ -14,7 +14,8 @@
 #include <string.h>
 
 /* One of: a key of config.json with another value; a key of the GGUF file; a tensor left out, of that file
- * which has it; more tensors, each of one number, their names with blanks between. */
+ * which has it; more tensors, each of one number, their names with blanks between; a vector of so many numbers
+ * added to safetensors. */
 struct change {
     const char *family, *key, *value, *gguf_key, *tensor;
     enum kt_status status;
@@ -39,6 +40,10 @@ struct change {
     {                                                       \
         family, NULL, NULL, NULL, NULL, status, words, more \
     }
+#define ADD(family, tensor, size, status, words)              \
+    {                                                         \
+        family, NULL, size, NULL, tensor, status, words, NULL \
+    }
 
 #define L0 "model.layers.0."
 
@@ -51,7 +56,10 @@ static const struct change changes[] = {
     CONFIG("deepseek-v3", "n_shared_experts", "3", FORMAT, "the configuration says"),
     CONFIG("qwen3next", "shared_expert_intermediate_size", "80", FORMAT, "the configuration says 80"),
     CONFIG("qwen3moe", "kv_lora_rank", "1", UNSUPPORTED, "kv_lora_rank is not computed"),
-    CONFIG("qwen3moe", "partial_rotary_factor", "-1", FORMAT, "a partial_rotary_factor of -1"),
+    CONFIG("qwen3moe", "partial_rotary_factor", "1.0", KT_OK, ""),
+    CONFIG("qwen3moe", "partial_rotary_factor", "0.5", UNSUPPORTED,
+           "partial_rotary_factor is not computed for"),
+    CONFIG("glm4moe", "partial_rotary_factor", "-1", FORMAT, "a partial_rotary_factor of -1"),
     CONFIG("qwen3moe", "num_attention_heads", "4294967300", FORMAT, "attention heads: 4294967295"),
     CONFIG("qwen3moe", "num_key_value_heads", "[0, 2, 2, 0]", KT_OK, ""),
     CONFIG("qwen3moe", "num_key_value_heads", "[2, 1, 2, 2]", UNSUPPORTED, "with 2 and with 1 heads of keys"),
@@ -229,6 +237,41 @@ static const struct change changes[] = {
     MORE("qwen3moe", "blk.0.attn_q.weight.scale", UNSUPPORTED, "attn_q.weight.scale\" belongs to"),
     MORE("qwen3moe", "blk.0.ffn_up_exps.weight.scale", UNSUPPORTED, "weight.scale\" belongs to experts"),
     MORE("qwen3moe", "blk.0.ffn_norm_exps.weight", UNSUPPORTED, "a tensor blk.0.ffn_norm_exps.weight, which"),
+    /* Ropes. */
+    CONFIG("llama3", "rope_scaling.low_freq_factor", "0", FORMAT, "needs a low_freq_factor above 0"),
+    CONFIG("qwen3", "rope_scaling", "{\"full_attention\": {\"rope_theta\": 100}}", UNSUPPORTED,
+           "rope_scaling has another rope for the layers 'full_attention'"),
+    CONFIG("deepseek-v3", "rope_scaling.llama_4_scaling_beta", "0.1", UNSUPPORTED, "llama_4_scaling_beta"),
+    CONFIG("deepseek-v3", "llama_4_scaling", "{\"beta\": 0.1}", UNSUPPORTED, "llama_4_scaling"),
+    /* Windows of classes that have none. */
+    CONFIG("llama3", "sliding_window", "64", UNSUPPORTED, "sliding_window is not computed"),
+    CONFIG("qwen2", "architectures", "[\"LlamaForCausalLM\"]", FORMAT,
+           "there is model.layers.0.self_attn.q_proj"),
+    /* Experts that are weighted as the class never does. */
+    CONFIG("mixtral", "norm_topk_prob", "false", UNSUPPORTED, "norm_topk_prob is not computed"),
+    CONFIG("llama3", "norm_topk_prob", "false", KT_OK, ""),
+    CONFIG("deepseek-v2", "rope_interleave", "false", UNSUPPORTED, "rope_interleave is not computed"),
+    CONFIG("qwen3", "quantization_config", "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true}",
+           UNSUPPORTED, "weights that bitsandbytes quantized are not computed"),
+    /* Biases that the class drops. */
+    ADD("llama3", "model.layers.0.self_attn.q_proj.bias", "64", FORMAT,
+        "there is model.layers.0.self_attn.q_proj"),
+    ADD("mixtral", "model.layers.1.self_attn.v_proj.bias", "32", FORMAT,
+        "there is model.layers.1.self_attn.v_"),
+    ADD("qwen2", "model.layers.1.self_attn.o_proj.bias", "64", FORMAT,
+        "there is model.layers.1.self_attn.o_proj"),
+    ADD("qwen3", "model.layers.1.self_attn.o_proj.bias", "64", FORMAT,
+        "there is model.layers.1.self_attn.o_proj"),
+    ADD("qwen3moe", "model.layers.1.self_attn.k_proj.bias", "64", FORMAT,
+        "there is model.layers.1.self_attn.k_"),
+    ADD("qwen35", "model.layers.3.self_attn.o_proj.bias", "64", FORMAT,
+        "there is model.layers.3.self_attn.o_"),
+    ADD("minimax-m2", "model.layers.0.self_attn.o_proj.bias", "64", FORMAT,
+        "there is model.layers.0.self_attn."),
+    ADD("deepseek-v3", "model.layers.1.self_attn.kv_a_proj_with_mqa.bias", "72", FORMAT,
+        "there is model.layers.1"),
+    ADD("deepseek-v2", "model.layers.2.self_attn.o_proj.bias", "64", FORMAT,
+        "there is model.layers.2.self_attn.o"),
 };
 #define N_CHANGES (int)(sizeof(changes) / sizeof(changes[0]))
 
@@ -305,6 +348,18 @@ static void put_in(struct family *family, const char *names, bool is_gguf)
     }
 }
 
+/* Targets of GGUF point to sources that move here, so this is for safetensors. */
+static void add(struct family *family, const char *name, const char *size)
+{
+    struct source *sources = realloc(family->sources, ((size_t)family->n_sources + 1) * sizeof(*sources));
+    ck_assert_ptr_nonnull(sources);
+    family->sources = sources;
+    struct source *source = &sources[family->n_sources++];
+    *source = (struct source){.n_dims = 1, .deviation = 0.5};
+    source->dims[0] = source->count = strtoull(size, NULL, 10);
+    (void)snprintf(source->name, sizeof(source->name), "%s", name);
+}
+
 /* ---- opening ---- */
 
 static enum kt_status open_model(const struct family *family, bool is_gguf, struct kt_context *context,
@@ -341,12 +396,34 @@ START_TEST(is_refused_by_name)
         set_config(&family, change);
     else if (change->gguf_key)
         set_key(&family, change);
+    else if (change->value)
+        add(&family, change->tensor, change->value);
     else
         leave_out(&family, change->tensor);
     enum kt_status status = open_model(&family, is_gguf, context, &error);
     ck_assert_msg(status == change->status && strstr(error.message, change->words),
                   "%s, change %d (%s): status %d: %s", change->family, _i, change->words, (int)status,
                   error.message);
+    family_close(&family);
+    kt_context_destroy(context);
+}
+END_TEST
+
+START_TEST(names_of_models_that_see_images_are_said)
+{
+    struct kt_context *context = opened_context(1, "core.spin_us=0");
+    struct kt_error error = {KT_OK, ""};
+    struct family family;
+    if (!context)
+        return;
+    opened_tables(&family, "llama3");
+    for (int i = 0; i < family.n_sources; i++) {
+        char name[sizeof(family.sources[i].name)];
+        memcpy(name, family.sources[i].name, sizeof(name));
+        (void)snprintf(family.sources[i].name, sizeof(name), "language_model.%.140s", name);
+    }
+    ck_assert_int_eq(open_model(&family, false, context, &error), KT_E_UNSUPPORTED);
+    ck_assert_msg(strstr(error.message, "called language_model.model.*") != NULL, "%s", error.message);
     family_close(&family);
     kt_context_destroy(context);
 }
@@ -359,6 +436,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, is_refused_by_name, 0, N_CHANGES);
+    tcase_add_test(tests, names_of_models_that_see_images_are_said);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

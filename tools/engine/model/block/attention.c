@@ -42,9 +42,8 @@ static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct atte
                : status;
 }
 
-/* The file and the configuration must agree on biases. */
-static enum kt_status check_bias(const struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
-                                 bool wanted, struct kt_error *error)
+enum kt_status kt_check_bias(const struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
+                             bool wanted, struct kt_error *error)
 {
     char name[KT_WEIGHT_NAME + 8];
     uint64_t index;
@@ -77,8 +76,8 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
         status =
             kt_load_matrix(m, layer, all[i].gguf, all[i].json, all[i].rows, all[i].cols, all[i].out, error);
         if (status == KT_OK)
-            status = check_bias(m, layer, all[i].gguf, all[i].json,
-                                c->biases >= (i < 3 ? KT_BIASES_QKV : KT_BIASES_ALL), error);
+            status = kt_check_bias(m, layer, all[i].gguf, all[i].json,
+                                   c->biases >= (i < 3 ? KT_BIASES_QKV : KT_BIASES_ALL), error);
     }
     return status;
 }

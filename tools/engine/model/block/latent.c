@@ -113,6 +113,19 @@ static enum kt_status load_queries(struct kt_model *m, uint32_t layer, struct la
                : status;
 }
 
+static enum kt_status check_biases(const struct kt_model *m, uint32_t layer, struct kt_error *error)
+{
+    static const char *const names[][2] = {{"attn_q", "self_attn.q_proj"},
+                                           {"attn_q_a", "self_attn.q_a_proj"},
+                                           {"attn_q_b", "self_attn.q_b_proj"},
+                                           {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+                                           {"attn_output", "self_attn.o_proj"}};
+    enum kt_status status = KT_OK;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && status == KT_OK; i++)
+        status = kt_check_bias(m, layer, names[i][0], names[i][1], false, error);
+    return status;
+}
+
 static enum kt_status load_weights(struct kt_model *m, uint32_t layer, struct latent *a,
                                    struct kt_error *error)
 {
@@ -127,10 +140,10 @@ static enum kt_status load_weights(struct kt_model *m, uint32_t layer, struct la
                                 &a->kv_norm, error);
     if (status == KT_OK)
         status = load_both_heads(m, layer, a, error);
-    return status == KT_OK
-               ? kt_load_matrix(m, layer, "attn_output", "self_attn.o_proj", hidden,
-                                (uint64_t)m->config.attention.n_heads * l->value_size, &a->o, error)
-               : status;
+    if (status == KT_OK)
+        status = kt_load_matrix(m, layer, "attn_output", "self_attn.o_proj", hidden,
+                                (uint64_t)m->config.attention.n_heads * l->value_size, &a->o, error);
+    return status == KT_OK ? check_biases(m, layer, error) : status;
 }
 
 static enum kt_status create(struct kt_model *m, uint32_t layer, struct latent *a, struct kt_error *error)
@@ -226,6 +239,23 @@ static enum kt_status place_rotated(const struct kt_slice *s, uint32_t head, str
     return status == KT_OK ? kt_slice_rotate(s, to, 1, n_heads * row_width(l), all, error) : status;
 }
 
+/* What their position makes of queries, all heads of them. */
+static enum kt_status scale_queries(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_latent_config *l = &m->config.latent;
+    uint64_t width = (uint64_t)m->config.attention.n_heads * row_width(l);
+    (void)error;
+    for (uint32_t t = range.begin; t < range.end; t++) {
+        float *row = m->buffers[KT_BUFFER_ABSORBED] + t * width;
+        double step = floor(m->positions[t] / l->temperature_length);
+        float factor = (float)(1 + l->temperature * log(1 + step));
+        for (uint64_t i = 0; i < width && step > 0; i++)
+            row[i] *= factor;
+    }
+    return KT_OK;
+}
+
 static enum kt_status absorb(const struct kt_slice *s, struct kt_range units, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
@@ -289,6 +319,8 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
     enum kt_status status = make_queries(s, error);
     if (status == KT_OK)
         status = run_heads(s, &a->absorb, absorb, error);
+    if (status == KT_OK && l->temperature != 0)
+        status = kt_slice_run_tokens(s, scale_queries, error);
     if (status == KT_OK)
         status = kt_slice_attend(s, a->attention, KT_BUFFER_ABSORBED, n_heads * row_width(l),
                                  n_heads * l->kv_rank, error);

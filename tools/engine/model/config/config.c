@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,25 +25,67 @@ static void read_yarn(struct kt_settings *s, struct kt_rope_params *rope)
     rope->beta_slow = kt_settings_real(s, "rope.scaling.yarn_beta_slow", "rope_scaling/beta_slow", 0);
     rope->mscale = kt_settings_real(s, NULL, "rope_scaling/mscale", 0);
     rope->mscale_all_dim = kt_settings_real(s, NULL, "rope_scaling/mscale_all_dim", 0);
+    if (kt_settings_real(s, "rope.scaling.yarn_ext_factor", NULL, 1) != 1)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "a rope.scaling.yarn_ext_factor other than 1 is not computed");
     rope->no_truncate = !kt_settings_flag(s, NULL, "rope_scaling/truncate", true);
     /* Converters write what config.json has under this name, attn_factor for other scalings. */
     rope->attention_factor =
         kt_settings_real(s, "rope.scaling.yarn_attn_factor", NULL, rope->attention_factor);
 }
 
+static void read_llama3(struct kt_settings *s, struct kt_rope_params *rope)
+{
+    rope->scaling = KT_ROPE_LLAMA3;
+    rope->low_frequency = kt_settings_real(s, NULL, "rope_scaling/low_freq_factor", 0);
+    rope->high_frequency = kt_settings_real(s, NULL, "rope_scaling/high_freq_factor", 0);
+    if (!(rope->low_frequency > 0 && rope->high_frequency > rope->low_frequency))
+        kt_settings_fail(
+            s, KT_E_FORMAT,
+            "the scaling 'llama3' of rope needs a low_freq_factor above 0 and a high_freq_factor "
+            "above that");
+}
+
+/* How the rope is scaled; "": not at all. GGUF files that give only a factor mean the linear scaling, and the
+ * oldest call it by another name. */
+static void read_type(struct kt_settings *s, struct kt_rope_params *rope, char *type, size_t size)
+{
+    kt_settings_text(s, "rope.scaling.type", "rope_scaling/rope_type", 0, type, size);
+    if (!type[0])
+        kt_settings_text(s, NULL, "rope_scaling/type", 0, type, size);
+    if (strcmp(type, "none") == 0 || strcmp(type, "default") == 0) {
+        type[0] = '\0';
+        return;
+    }
+    rope->factor = kt_settings_real(s, "rope.scale_linear", NULL, 0);
+    rope->factor = kt_settings_real(s, "rope.scaling.factor", "rope_scaling/factor", rope->factor);
+    if (s->is_gguf && !type[0] && rope->factor != 0 && rope->factor != 1)
+        (void)snprintf(type, size, "linear");
+}
+
+/* Some configurations say the length of training beside the scaling, and that counts. */
+static double original_positions(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    double length =
+        kt_settings_real(s, "rope.scaling.original_context_length",
+                         "rope_scaling/original_max_position_embeddings", (double)c->context_length);
+    return kt_settings_real(s, NULL, "original_max_position_embeddings", length);
+}
+
+void kt_engine_config_stretch(struct kt_engine_config *c)
+{
+    double stretched = c->rope.factor * c->rope.original_positions;
+    if (stretched > (double)c->context_length && stretched < UINT32_MAX)
+        c->context_length = (uint64_t)stretched;
+}
+
 static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_rope_params *rope = &c->rope;
     char type[32];
-    kt_settings_text(s, "rope.scaling.type", "rope_scaling/rope_type", 0, type, sizeof(type));
+    read_type(s, rope, type, sizeof(type));
     if (!type[0])
-        kt_settings_text(s, NULL, "rope_scaling/type", 0, type, sizeof(type));
-    if (!type[0] || strcmp(type, "none") == 0 || strcmp(type, "default") == 0)
         return;
-    rope->factor = kt_settings_real(s, "rope.scaling.factor", "rope_scaling/factor", 0);
-    rope->original_positions =
-        kt_settings_real(s, "rope.scaling.original_context_length",
-                         "rope_scaling/original_max_position_embeddings", (double)c->context_length);
+    rope->original_positions = original_positions(s, c);
     if (rope->factor == 0 && strcmp(type, "yarn") == 0 && rope->original_positions > 0)
         rope->factor = (double)c->context_length / rope->original_positions; /* as transformers takes it */
     if (strcmp(type, "linear") == 0) {
@@ -50,32 +93,55 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
     } else if (strcmp(type, "yarn") == 0) {
         read_yarn(s, rope);
     } else if (strcmp(type, "llama3") == 0 && !s->is_gguf) {
-        rope->scaling = KT_ROPE_LLAMA3;
-        rope->low_frequency = kt_settings_real(s, NULL, "rope_scaling/low_freq_factor", 0);
-        rope->high_frequency = kt_settings_real(s, NULL, "rope_scaling/high_freq_factor", 0);
+        read_llama3(s, rope);
     } else {
         kt_settings_fail(s, KT_E_UNSUPPORTED, "the scaling '%s' of rope is not computed", type);
     }
     if (!(rope->factor > 0))
         kt_settings_fail(s, KT_E_FORMAT, "the scaling '%s' of rope has no factor above 0", type);
-    /* Who adds a factor need not change the context that the model was made for. */
-    double stretched = rope->factor * rope->original_positions;
-    if (stretched > (double)c->context_length && stretched < UINT32_MAX)
-        c->context_length = (uint64_t)stretched;
+    kt_engine_config_stretch(c);
+}
+
+/* The part of a head that is rotated. Of some classes that is always all of it, and transformers ignores what
+ * the file says. */
+static double read_part(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    double part = kt_settings_real(s, NULL, "partial_rotary_factor", c->defaults->rotated);
+    part = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", part);
+    if (c->defaults->rotated == 0 && part != 0 && part != 1)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "partial_rotary_factor is not computed for %s",
+                         s->architecture);
+    part = part == 0 && c->defaults->rotated == 0 ? 1 : part;
+    if (!(part > 0 && part <= 1))
+        kt_settings_fail(s, KT_E_FORMAT, "a partial_rotary_factor of %g, which must be above 0, 1 at most",
+                         part);
+    return part;
+}
+
+/* Settings for kinds of layers are objects within the object. */
+static void refuse_nested(struct kt_settings *s)
+{
+    static const char *const names[] = {"rope_scaling", "rope_parameters"};
+    const char *key;
+    json_t *value;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        json_object_foreach ((json_t *)(uintptr_t)kt_settings_json(s, names[i]), key, value)
+            if (json_is_object(value))
+                kt_settings_fail(s, KT_E_UNSUPPORTED,
+                                 "%s has another rope for the layers '%.40s', which is not "
+                                 "computed",
+                                 names[i], key);
 }
 
 static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
 {
-    double part = kt_settings_real(s, NULL, "partial_rotary_factor", 1);
-    part = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", part);
-    if (!(part > 0 && part <= 1)) {
-        kt_settings_fail(s, KT_E_FORMAT, "a partial_rotary_factor of %g, which must be above 0, 1 at most",
-                         part);
+    double part = read_part(s, c);
+    refuse_nested(s);
+    if (s->status != KT_OK)
         return;
-    }
     c->rope.size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
                                               (uint64_t)((double)c->attention.head_size * part));
-    c->rope.base = kt_settings_real(s, "rope.freq_base", "rope_theta", 10000);
+    c->rope.base = kt_settings_real(s, "rope.freq_base", "rope_theta", c->defaults->rope_base);
     c->rope.base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", c->rope.base);
     read_scaling(s, c);
 }
@@ -88,14 +154,37 @@ static uint32_t saturate(uint64_t size)
     return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
+/* A setting that must be there, unless the class has a default. */
+static uint64_t need_or(struct kt_settings *s, const char *gguf, const char *json, uint64_t fallback)
+{
+    return fallback > 0 ? kt_settings_uint(s, gguf, json, fallback) : kt_settings_need(s, gguf, json);
+}
+
+/* Without experts these say nothing. */
+static void ignore_routing(struct kt_settings *s)
+{
+    static const char *const keys[] = {"expert_used_count", "expert_weights_norm", "expert_weights_scale",
+                                       "expert_gating_func", "expert_group_count"};
+    (void)kt_settings_has(s, NULL, "norm_topk_prob");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        (void)kt_settings_has(s, keys[i], NULL);
+}
+
 static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 {
     static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts"};
     c->n_experts = saturate(kt_settings_uint(s, "expert_count", NULL, 0));
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && c->n_experts == 0; i++)
+    bool says = s->is_gguf;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && c->n_experts == 0; i++) {
+        says |= kt_settings_has(s, NULL, names[i]);
         c->n_experts = saturate(kt_settings_uint(s, NULL, names[i], 0));
+    }
+    if (!says)
+        c->n_experts = c->defaults->n_experts;
     if (c->n_experts > 0)
-        c->top_k = saturate(kt_settings_need(s, "expert_used_count", "num_experts_per_tok"));
+        c->top_k = saturate(need_or(s, "expert_used_count", "num_experts_per_tok", c->defaults->top_k));
+    else
+        ignore_routing(s);
     c->router.normalizes = true;
 }
 
@@ -115,22 +204,36 @@ static uint64_t read_key_heads(struct kt_settings *s, uint64_t fallback)
     return found;
 }
 
+/* null says what follows from the hidden size and the heads, a key that is missing what the class has. */
+static void read_heads(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_attention_config *a = &c->attention;
+    uint64_t size = a->n_heads ? c->hidden_size / a->n_heads : 0, n_keys = a->n_heads;
+    if (c->defaults->n_kv_heads > 0 && !kt_settings_is_null(s, "num_key_value_heads"))
+        n_keys = c->defaults->n_kv_heads;
+    if (c->defaults->head_size > 0 && !kt_settings_is_null(s, "head_dim"))
+        size = c->defaults->head_size;
+    a->n_kv_heads = saturate(read_key_heads(s, n_keys));
+    a->head_size = saturate(kt_settings_uint(s, "attention.key_length", "head_dim", size));
+}
+
 static void read_common(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_attention_config *a = &c->attention;
     uint64_t n_layers = kt_settings_need(s, "block_count", "num_hidden_layers");
-    c->n_skipped = (uint32_t)kt_settings_uint(s, "nextn_predict_layers", "num_nextn_predict_layers", 0);
+    c->n_skipped =
+        (uint32_t)kt_settings_uint(s, "nextn_predict_layers", "num_nextn_predict_layers", c->defaults->n_mtp);
     if (s->is_gguf) /* which counts them among the others */
         n_layers -= c->n_skipped < n_layers ? c->n_skipped : 0;
     c->hidden_size = kt_settings_need(s, "embedding_length", "hidden_size");
     /* GGUF files made from others may keep theirs. */
     c->vocabulary = kt_settings_uint(s, NULL, "vocab_size", 0);
-    c->context_length = kt_settings_need(s, "context_length", "max_position_embeddings");
+    c->context_length = need_or(s, "context_length", "max_position_embeddings", c->defaults->context);
     a->n_heads = saturate(kt_settings_need(s, "attention.head_count", "num_attention_heads"));
-    a->n_kv_heads = saturate(read_key_heads(s, a->n_heads));
-    a->head_size = saturate(kt_settings_uint(s, "attention.key_length", "head_dim",
-                                             a->n_heads ? c->hidden_size / a->n_heads : 0));
-    c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
+    read_heads(s, c);
+    if (s->is_gguf && !kt_settings_has(s, "attention.layer_norm_rms_epsilon", NULL))
+        kt_settings_fail(s, KT_E_FORMAT, "%s.attention.layer_norm_rms_epsilon is missing", s->architecture);
+    c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", c->defaults->eps);
     const json_t *tie = json_object_get(s->root, "tie_word_embeddings");
     c->ties = kt_settings_flag(s, NULL, "tie_word_embeddings", false);
     if (json_is_boolean(tie)) /* of models that see images, the whole's counts, not the text's */
@@ -203,13 +306,37 @@ static void refuse(struct kt_settings *s, struct kt_engine_config *c)
     kt_settings_refuse_unread(s);
 }
 
-/* Models that see images, too, have their language model under another name. */
-static const char *find_stem(struct kt_checkpoint *checkpoint)
+/* What another program would read otherwise than tensors look. */
+static void refuse_coding(struct kt_settings *s)
+{
+    const json_t *coding = json_object_get(s->root, "quantization_config");
+    const char *method = json_string_value(json_object_get(coding, "quant_method"));
+    if (method && strcmp(method, "bitsandbytes") == 0)
+        kt_settings_fail(
+            s, KT_E_UNSUPPORTED,
+            "weights that bitsandbytes quantized are not computed; convert the original to GGUF, or "
+            "save it in bfloat16");
+}
+
+static bool has_tensor(struct kt_checkpoint *checkpoint, const char *name)
 {
     uint64_t index;
-    return kt_checkpoint_find(checkpoint, "model.language_model.embed_tokens.weight", &index, NULL) == KT_OK
-               ? "model.language_model."
-               : "model.";
+    return kt_checkpoint_find(checkpoint, name, &index, NULL) == KT_OK;
+}
+
+/* Models that see images, too, have their language model under another name. */
+static const char *find_stem(struct kt_settings *s)
+{
+    if (has_tensor(s->checkpoint, "model.language_model.embed_tokens.weight"))
+        return "model.language_model.";
+    if (!has_tensor(s->checkpoint, "model.embed_tokens.weight") &&
+        has_tensor(s->checkpoint, "language_model.model.embed_tokens.weight"))
+        kt_settings_fail(
+            s, KT_E_UNSUPPORTED,
+            "tensors are called language_model.model.*, as of a model that sees images; those of "
+            "%s are called model.*: rename them",
+            s->architecture);
+    return "model.";
 }
 
 enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *c,
@@ -222,13 +349,15 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
     *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope};
     if (status != KT_OK)
         return status;
-    c->json_stem = find_stem(checkpoint);
     c->family = kt_family_find(s.architecture, s.is_gguf);
+    c->defaults = kt_defaults_find(&s);
     kt_family_list(names, sizeof(names));
     if (!c->family) {
         kt_settings_fail(&s, KT_E_UNSUPPORTED, "models of the family '%.60s' are not computed; these are: %s",
                          s.architecture, names);
     } else {
+        refuse_coding(&s);
+        c->json_stem = find_stem(&s);
         c->pairing = s.is_gguf ? c->family->gguf_pairing : c->family->json_pairing;
         read_common(&s, c);
         read_rope(&s, c);

@@ -36,6 +36,9 @@ struct kt_attention_config {
 /** Multi-head latent attention: a head's keys are nope_size numbers of a latent and rope_size rotated ones.
  */
 struct kt_latent_config {
+    /** Queries at position p are multiplied by 1 + temperature ln(1 + floor(p / temperature_length)); 0: not.
+     */
+    double temperature, temperature_length;
     uint32_t q_rank;  /**< of the latent that queries are made of; 0: they are made of the layer's input */
     uint32_t kv_rank; /**< of the one that keys and values are made of; 0: there is none */
     uint32_t nope_size, rope_size, value_size;
@@ -56,8 +59,22 @@ struct kt_router_config {
     bool has_correction; /**< a number for each expert that counts in the choice only */
 };
 
+/** What settings are that a file leaves out; 0: the file must say it, or what the comment says. */
+struct kt_defaults {
+    const char *name; /**< a class of config.json */
+    double rope_base, eps;
+    double rotated; /**< part of a head; 0: all, and the class ignores partial_rotary_factor */
+    uint64_t context;
+    uint32_t n_kv_heads;                             /**< 0: as many as of queries */
+    uint32_t head_size;                              /**< 0: the hidden size over the heads */
+    uint32_t n_experts;                              /**< 0: none */
+    uint32_t top_k, window;                          /**< the window: where the model slides at all */
+    uint32_t n_shared, n_dense, n_mtp, shared_width; /**< 0: none */
+};
+
 struct kt_engine_config {
     const struct kt_family *family;
+    const struct kt_defaults *defaults;
     bool is_gguf;
     const char *json_stem; /**< of names in safetensors: "model." or another one */
     uint32_t n_layers;
@@ -113,6 +130,9 @@ const struct kt_family *kt_family_find(const char *name, bool is_gguf);
 /** Their names, ", " between. */
 void kt_family_list(char *text, size_t size);
 
+/** Those of a GGUF file, or of the class that config.json names. */
+const struct kt_defaults *kt_defaults_find(const struct kt_settings *settings);
+
 /** Frees what it allocated if it fails; else kt_engine_config_free does. */
 enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *config,
                                      struct kt_error *error);
@@ -125,16 +145,18 @@ void kt_engine_config_dense_first(struct kt_settings *settings, struct kt_engine
 /** Sets windows as "layer_types" of config.json says; false: there is no such list. */
 bool kt_engine_config_layer_types(struct kt_settings *settings, struct kt_engine_config *config,
                                   uint64_t window);
+/** The matrices of attention have biases where attention_bias of config.json says so, and else none. */
+void kt_engine_config_biases(struct kt_settings *settings, struct kt_engine_config *config);
 /** Experts are chosen by sigmoids and a correction, with what files say of scale and groups. */
 void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_engine_config *config);
-/** Experts that all tokens go through are one network, as wide as `n_shared_experts` of the others; fallback:
- * how many there are where nothing says so. */
-void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config,
-                             uint64_t fallback);
+/** Experts that all tokens go through are one network, as wide as `n_shared_experts` of the others. */
+void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config);
 /** Fails where layers that would be skipped are none that predict tokens after the next; and says what the
  * first one is. */
 void kt_engine_config_check_skipped(struct kt_settings *settings, struct kt_engine_config *config);
 
+/** Who scales the rope need not say that the model is for longer contexts then. */
+void kt_engine_config_stretch(struct kt_engine_config *config);
 /** The layers that decoder_sparse_step and mlp_only_layers say are dense. */
 void kt_engine_config_sparse_layers(struct kt_settings *settings, struct kt_engine_config *config);
 

@@ -47,7 +47,7 @@ static void read_sizes(struct kt_settings *s, struct kt_engine_config *c)
         l->nope_size = (uint32_t)kt_settings_need(s, NULL, "qk_nope_head_dim");
         l->rope_size = (uint32_t)kt_settings_need(s, NULL, "qk_rope_head_dim");
         l->value_size = (uint32_t)kt_settings_need(s, NULL, "v_head_dim");
-        if (!kt_settings_flag(s, NULL, "rope_interleave", true))
+        if (!is_v2(s) && !kt_settings_flag(s, NULL, "rope_interleave", true))
             c->pairing = KT_ROPE_NEOX;
     }
     const struct {
@@ -64,6 +64,18 @@ static void read_sizes(struct kt_settings *s, struct kt_engine_config *c)
                              bounds[i].value, bounds[i].least, bounds[i].most);
 }
 
+/* Of Mistral Large 3, whose attention gets sharper with the position. */
+static void read_temperature(struct kt_settings *s, struct kt_latent_config *l)
+{
+    l->temperature = kt_settings_real(s, "attention.temperature_scale", NULL, 0);
+    l->temperature_length = (double)kt_settings_uint(s, "attention.temperature_length", NULL, 0);
+    if (l->temperature != 0 && l->temperature_length == 0)
+        kt_settings_fail(s, KT_E_FORMAT,
+                         "attention.temperature_scale is %g, and attention.temperature_length is "
+                         "missing or 0",
+                         l->temperature);
+}
+
 /* What kt_engine_config says of heads are a head's own sizes, not those that the cache has. */
 static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
 {
@@ -74,9 +86,11 @@ static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->layers[i].mixer = KT_MIXER_LATENT;
     /* Converters write 0.1 mscale_all_dim and leave mscale out, which is the same in all models. */
+    double multiplier = kt_settings_real(s, "rope.scaling.yarn_log_multiplier", NULL, 0);
     if (s->is_gguf && c->rope.scaling == KT_ROPE_YARN)
-        c->rope.mscale = c->rope.mscale_all_dim =
-            10 * kt_settings_real(s, "rope.scaling.yarn_log_multiplier", NULL, 0);
+        c->rope.mscale = c->rope.mscale_all_dim = 10 * multiplier;
+    read_temperature(s, &c->latent);
+    kt_engine_config_biases(s, c);
 }
 
 /* ---- experts ---- */
@@ -179,14 +193,15 @@ static void read_router(struct kt_settings *s, struct kt_engine_config *c)
     else
         read_v3_router(s, c);
     r->group_score = r->routing == KT_ROUTING_SIGMOID ? KT_GROUP_BEST_TWO : KT_GROUP_BEST;
-    kt_engine_config_shared(s, c, 0);
+    kt_engine_config_shared(s, c);
 }
 
 /* Later files of GLM list what each layer has. */
 static void read_dense(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t n = kt_settings_count(s, NULL, "mlp_layer_types");
-    uint64_t first = kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", 0);
+    uint64_t first = kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace",
+                                      c->n_experts > 0 ? c->defaults->n_dense : 0);
     if (n == 0)
         kt_engine_config_dense_first(s, c, first);
     else if (n != c->n_layers)

@@ -13,19 +13,16 @@ static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
     bool has_bias = kt_settings_flag(s, NULL, "attention_bias", false);
     c->attention.norm = has_norm ? KT_HEAD_NORM_EACH : KT_HEAD_NORM_NONE;
     c->attention.biases = s->is_gguf ? KT_BIASES_ANY : has_bias ? KT_BIASES_QKV : KT_BIASES_NONE;
-    if (!s->is_gguf && !kt_settings_has(s, NULL, "partial_rotary_factor") &&
-        !kt_settings_has(s, NULL, "rope_scaling/partial_rotary_factor"))
-        c->rope.size = c->attention.head_size / 2;
 }
 
 static void read_glm4moe(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t n_dense =
-        kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", s->is_gguf ? 0 : 1);
+        kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", c->defaults->n_dense);
     read_attention(s, c);
     kt_engine_config_sigmoid_router(s, c);
     kt_engine_config_dense_first(s, c, n_dense);
-    kt_engine_config_shared(s, c, s->is_gguf ? 0 : 1);
+    kt_engine_config_shared(s, c);
 }
 
 const struct kt_family kt_family_glm4moe = {.name = "glm4moe",

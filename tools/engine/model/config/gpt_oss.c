@@ -3,14 +3,48 @@
  * softmax over those chosen. */
 #include "tools/engine/model/config/config.h"
 
+/* Whether layer i slides, by what GGUF files may say: a list, or a number n, of which n - 1 layers slide. */
+static bool slides(struct kt_settings *s, uint32_t i)
+{
+    static const char pattern[] = "attention.sliding_window_pattern";
+    if (kt_settings_is_list(s, pattern))
+        return kt_settings_flag_at(s, pattern, i);
+    uint64_t n = kt_settings_uint(s, pattern, NULL, 2);
+    return n == 0 || i % n < n - 1;
+}
+
 static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t window = kt_settings_need(s, "attention.sliding_window", "sliding_window");
     if (window == 0)
         kt_settings_fail(s, KT_E_FORMAT, "a sliding window of 0 tokens");
     if (!kt_engine_config_layer_types(s, c, window))
-        for (uint32_t i = 0; i < c->n_layers; i += 2)
-            c->layers[i].window = window;
+        for (uint32_t i = 0; i < c->n_layers; i++)
+            c->layers[i].window = slides(s, i) ? window : 0;
+}
+
+/* Published models have these two, and kernels have them built in. */
+static void check_swiglu(struct kt_settings *s)
+{
+    const double alpha = kt_settings_real(s, NULL, "swiglu_alpha", 1.702);
+    const double limit = kt_settings_real(s, NULL, "swiglu_limit", 7);
+    if (alpha != 1.702 || limit != 7)
+        kt_settings_fail(s, KT_E_UNSUPPORTED,
+                         "a swiglu_alpha of %g and a swiglu_limit of %g; only 1.702 and 7 are computed",
+                         alpha, limit);
+}
+
+/* Its class scales the rope where config.json does not say how. */
+static void scale_rope(struct kt_settings *s, struct kt_engine_config *c)
+{
+    if (s->is_gguf || json_object_size(kt_settings_json(s, "rope_scaling")) > 0 ||
+        json_object_size(kt_settings_json(s, "rope_parameters")) > 0)
+        return;
+    c->rope.scaling = KT_ROPE_YARN;
+    c->rope.factor = 32;
+    c->rope.original_positions = 4096;
+    c->rope.no_truncate = 1;
+    kt_engine_config_stretch(c);
 }
 
 static void read_gpt_oss(struct kt_settings *s, struct kt_engine_config *c)
@@ -21,6 +55,14 @@ static void read_gpt_oss(struct kt_settings *s, struct kt_engine_config *c)
     c->router.routing = KT_ROUTING_TOP;
     c->has_expert_biases = true;
     read_windows(s, c);
+    check_swiglu(s);
+    scale_rope(s, c);
+    /* 3: softmax over those chosen. */
+    uint64_t gating = kt_settings_uint(s, "expert_gating_func", NULL, 3);
+    if (gating != 3 && gating != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED,
+                         "expert_gating_func is %u; only 3, softmax over those chosen, is computed",
+                         (unsigned)gating);
     /* Its frequencies were interpolated without rounding, which a GGUF file has no key for. */
     if (s->is_gguf)
         c->rope.no_truncate = 1;

@@ -2,11 +2,30 @@
 /* llama.c - Llama, Mistral's dense models of the same kind, and Mixtral. */
 #include "tools/engine/model/config/config.h"
 
-static void read_llama(struct kt_settings *s, struct kt_engine_config *c)
+#include <string.h>
+
+/* Mistral's models slide unless they say null; Llama's never do, whatever others have left in the file. */
+static void read_window(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", 0);
+    uint64_t fallback = kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
+    if (strcmp(s->architecture, "LlamaForCausalLM") == 0) {
+        if (kt_settings_has(s, NULL, "use_sliding_window") &&
+            !kt_settings_flag(s, NULL, "use_sliding_window", false))
+            (void)kt_settings_has(s, NULL, "sliding_window");
+        return;
+    }
+    uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->layers[i].window = window;
+}
+
+static void read_llama(struct kt_settings *s, struct kt_engine_config *c)
+{
+    read_window(s, c);
+    if (strcmp(s->architecture, "LlamaForCausalLM") == 0)
+        kt_engine_config_biases(s, c);
+    else if (!s->is_gguf)
+        c->attention.biases = KT_BIASES_NONE;
 }
 
 const struct kt_family kt_family_llama = {.name = "llama",

@@ -38,6 +38,12 @@ bool kt_engine_config_layer_types(struct kt_settings *s, struct kt_engine_config
     return true;
 }
 
+void kt_engine_config_biases(struct kt_settings *s, struct kt_engine_config *c)
+{
+    if (!s->is_gguf && !kt_settings_flag(s, NULL, "attention_bias", false))
+        c->attention.biases = KT_BIASES_NONE;
+}
+
 /* ---- routers ---- */
 
 static void expect_sigmoid(struct kt_settings *s)
@@ -65,14 +71,15 @@ void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_con
     r->normalizes = kt_settings_flag(s, "expert_weights_norm", "norm_topk_prob", true);
     r->scale = (float)scale;
     r->n_groups = (uint32_t)kt_settings_uint(s, "expert_group_count", "n_group", 1);
-    r->top_groups = (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group", r->n_groups);
+    r->top_groups =
+        (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group", s->is_gguf ? 0 : 1);
     if (!(scale > 0 && scale < 1e6))
         kt_settings_fail(s, KT_E_FORMAT, "weights of experts are multiplied by %g", scale);
 }
 
-void kt_engine_config_shared(struct kt_settings *s, struct kt_engine_config *c, uint64_t fallback)
+void kt_engine_config_shared(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t n = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", fallback);
+    uint64_t n = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", c->defaults->n_shared);
     uint64_t width = kt_settings_uint(s, "expert_feed_forward_length", "moe_intermediate_size", 0);
     if (n > 64 || width > 1 << 24)
         kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " shared experts of %" PRIu64 " numbers", n, width);
@@ -95,6 +102,8 @@ static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
     (void)snprintf(joint, sizeof(joint), "%s%s%u.%seh_proj.weight", s->is_gguf ? "" : c->json_stem,
                    s->is_gguf ? "blk." : "layers.", c->n_layers, s->is_gguf ? "nextn." : "");
     c->has_mtp = named ? has_tensor(s, "mtp.fc.weight") : c->n_skipped > 0 && has_tensor(s, joint);
+    /* It stands a token behind, and only differences of positions count in it. */
+    c->has_mtp = c->has_mtp && c->latent.temperature == 0;
     c->layers[c->n_layers] =
         (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
                                  .dense = c->n_experts == 0};

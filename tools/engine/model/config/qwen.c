@@ -2,29 +2,46 @@
 /* qwen.c - Qwen 3 with experts and without, and Qwen 2, whose queries, keys and values have biases. */
 #include "tools/engine/model/config/config.h"
 
-/* use_sliding_window is false in all of them that were released; true would need layer_types. */
-static void read_window(struct kt_settings *s)
+/* A window is there if use_sliding_window says so: of the layers that layer_types names, or else of those
+ * from max_window_layers on. */
+static uint64_t read_window(struct kt_settings *s, struct kt_engine_config *c)
 {
-    bool has_size = kt_settings_has(s, NULL, "sliding_window");
-    if (has_size && kt_settings_flag(s, NULL, "use_sliding_window", false))
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "use_sliding_window is not computed");
+    uint64_t fallback = kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
+    uint64_t size = kt_settings_uint(s, NULL, "sliding_window", fallback);
+    return kt_settings_flag(s, NULL, "use_sliding_window", false) ? size : 0;
+}
+
+static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t window = read_window(s, c), first = kt_settings_uint(s, NULL, "max_window_layers", 28);
+    if (s->is_gguf || kt_engine_config_layer_types(s, c, window))
+        return;
+    for (uint64_t i = first; i < c->n_layers; i++)
+        c->layers[i].window = window;
 }
 
 static void read_qwen2(struct kt_settings *s, struct kt_engine_config *c)
 {
-    (void)c;
-    read_window(s);
+    if (!s->is_gguf)
+        c->attention.biases = KT_BIASES_QKV;
+    read_windows(s, c);
 }
 
 static void read_qwen3(struct kt_settings *s, struct kt_engine_config *c)
 {
     c->attention.norm = KT_HEAD_NORM_EACH;
-    read_window(s);
+    kt_engine_config_biases(s, c);
+    read_windows(s, c);
 }
 
+/* Its windows know no kinds of layers. */
 static void read_qwen3moe(struct kt_settings *s, struct kt_engine_config *c)
 {
-    read_qwen3(s, c);
+    uint64_t window = read_window(s, c);
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].window = window;
+    c->attention.norm = KT_HEAD_NORM_EACH;
+    kt_engine_config_biases(s, c);
     c->router.normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", s->is_gguf);
     kt_engine_config_sparse_layers(s, c);
 }

@@ -9,24 +9,31 @@
 /* What predicts further tokens, and what images go through. */
 static const char *const skipped[] = {"mtp.", "model.visual.", "visual.", NULL};
 
+/* Whether layer i attends, by the list of the file. A list of GGUF has the blocks that predict, too. */
+static bool attends_by_list(struct kt_settings *s, uint32_t i)
+{
+    char type[32];
+    if (s->is_gguf)
+        return !kt_settings_flag_at(s, "attention.recurrent_layers", i);
+    kt_settings_text(s, NULL, "layer_types", i, type, sizeof(type));
+    bool attends = strcmp(type, "full_attention") == 0;
+    if (!attends && strcmp(type, "linear_attention") != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u is of the type '%s', which is not computed", i, type);
+    return attends;
+}
+
 static void read_types(struct kt_settings *s, struct kt_engine_config *c)
 {
+    static const char *const names[] = {"layer_types", "attention.recurrent_layers"};
     uint64_t interval = kt_settings_uint(s, "full_attention_interval", "full_attention_interval", 4);
-    uint64_t n = kt_settings_count(s, NULL, "layer_types");
-    if (interval == 0 || (n > 0 && n != c->n_layers))
+    uint64_t n = kt_settings_count(s, names[1], names[0]);
+    bool is_right = n == 0 || n == c->n_layers || (s->is_gguf && (n == 1 || n == c->n_layers + c->n_skipped));
+    if (interval == 0 || !is_right)
         kt_settings_fail(s, KT_E_FORMAT,
-                         "%" PRIu64 " layer_types of %u layers, and a full_attention_interval of %" PRIu64, n,
-                         c->n_layers, interval);
+                         "%" PRIu64 " %s of %u layers, and a full_attention_interval of %" PRIu64, n,
+                         names[s->is_gguf], c->n_layers, interval);
     for (uint32_t i = 0; i < c->n_layers && s->status == KT_OK; i++) {
-        bool attends = (i + 1) % interval == 0;
-        if (n > 0) {
-            char type[32];
-            kt_settings_text(s, NULL, "layer_types", i, type, sizeof(type));
-            attends = strcmp(type, "full_attention") == 0;
-            if (!attends && strcmp(type, "linear_attention") != 0)
-                kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u is of the type '%s', which is not computed",
-                                 i, type);
-        }
+        bool attends = n > 0 ? attends_by_list(s, i) : (i + 1) % interval == 0;
         c->layers[i].mixer = attends ? KT_MIXER_ATTENTION : KT_MIXER_DELTA;
     }
 }
@@ -79,23 +86,16 @@ static void read_delta(struct kt_settings *s, struct kt_engine_config *c)
     check_delta(s, d);
 }
 
-static void read_rotated(struct kt_settings *s, struct kt_engine_config *c)
-{
-    bool has = kt_settings_has(s, "rope.dimension_count", "partial_rotary_factor");
-    if (!has && !kt_settings_has(s, NULL, "rope_scaling/partial_rotary_factor"))
-        c->rope.size = c->attention.head_size / 4;
-}
-
 static void read_both(struct kt_settings *s, struct kt_engine_config *c)
 {
     read_types(s, c);
     read_delta(s, c);
-    read_rotated(s, c);
+    kt_engine_config_biases(s, c);
     c->norm_offset = s->is_gguf ? 0 : 1;
     c->attention.norm = KT_HEAD_NORM_EACH;
     c->attention.has_gate = kt_settings_flag(s, NULL, "attn_output_gate", true);
-    c->shared_width =
-        kt_settings_uint(s, "expert_shared_feed_forward_length", "shared_expert_intermediate_size", 0);
+    c->shared_width = kt_settings_uint(s, "expert_shared_feed_forward_length",
+                                       "shared_expert_intermediate_size", c->defaults->shared_width);
     c->has_shared = c->gates_shared = c->shared_width > 0;
 }
 

@@ -37,7 +37,7 @@ static const json_t *find_json(const json_t *object, const char *path)
     while (object && (slash = strchr(path, '/'))) {
         snprintf(key, sizeof(key), "%.*s", (int)(slash - path), path);
         const json_t *inner = json_object_get(object, key);
-        if (!json_is_object(inner) && strcmp(key, "rope_scaling") == 0)
+        if (json_object_size(inner) == 0 && strcmp(key, "rope_scaling") == 0)
             inner = json_object_get(object, "rope_parameters");
         object = inner;
         path = slash + 1;
@@ -77,6 +77,16 @@ bool kt_settings_has(struct kt_settings *s, const char *gguf, const char *json)
     return find(s, gguf, json, &place);
 }
 
+bool kt_settings_is_null(const struct kt_settings *s, const char *json)
+{
+    return !s->is_gguf && json_is_null(json_object_get(s->model, json));
+}
+
+const json_t *kt_settings_json(const struct kt_settings *s, const char *json)
+{
+    return s->is_gguf ? NULL : find_json(s->model, json);
+}
+
 uint64_t kt_settings_count(struct kt_settings *s, const char *gguf, const char *json)
 {
     struct place place;
@@ -85,6 +95,12 @@ uint64_t kt_settings_count(struct kt_settings *s, const char *gguf, const char *
     if (!s->is_gguf)
         return json_is_array(place.json) ? json_array_size(place.json) : 1;
     return place.value.is_array ? place.value.count : 1;
+}
+
+bool kt_settings_is_list(struct kt_settings *s, const char *gguf)
+{
+    struct place place;
+    return s->is_gguf && find(s, gguf, NULL, &place) && place.value.is_array;
 }
 
 /* Element `index` of a list in config.json, or what is no list. */
@@ -167,6 +183,21 @@ bool kt_settings_flag(struct kt_settings *s, const char *gguf, const char *json,
     return s->status == KT_OK ? truth != 0 : fallback;
 }
 
+bool kt_settings_flag_at(struct kt_settings *s, const char *gguf, uint64_t index)
+{
+    struct place place;
+    int truth = 0;
+    uint64_t number = 0;
+    if (!s->is_gguf || !find(s, gguf, NULL, &place))
+        return false;
+    index = place.value.is_array ? index : 0;
+    if (place.value.type == KT_VALUE_BOOL)
+        s->status = kt_value_bool(&place.value, index, &truth, s->error);
+    else
+        s->status = kt_value_uint(&place.value, index, &number, s->error);
+    return truth != 0 || number != 0;
+}
+
 void kt_settings_text(struct kt_settings *s, const char *gguf, const char *json, uint64_t index, char *text,
                       size_t size)
 {
@@ -187,92 +218,6 @@ void kt_settings_text(struct kt_settings *s, const char *gguf, const char *json,
         s->status = kt_value_text(&place.value, &at, &found, &length, s->error);
     if (s->status == KT_OK)
         snprintf(text, size, "%.*s", (int)(length < size ? length : size), found);
-}
-
-/* ---- what nobody asked for ---- */
-
-/* Settings that change what is computed wherever they are not 0, false or null. */
-static const char *const gguf_changes[] = {"attention.sliding_window",
-                                           "attn_logit_softcapping",
-                                           "final_logit_softcapping",
-                                           "attention.scale",
-                                           "attention.clamp_kqv",
-                                           "attention.max_alibi_bias",
-                                           "attention.indexer.head_count",
-                                           "attention.q_lora_rank",
-                                           "attention.kv_lora_rank",
-                                           "attention.key_length_mla",
-                                           "expert_shared_count",
-                                           "expert_shared_feed_forward_length",
-                                           "expert_group_count",
-                                           "expert_weights_scale",
-                                           "leading_dense_block_count",
-                                           "interleave_moe_layer_step",
-                                           "full_attention_interval",
-                                           "ssm.conv_kernel",
-                                           "residual_scale",
-                                           "logit_scale",
-                                           "embedding_scale"};
-static const char *const json_changes[] = {"sliding_window",
-                                           "attn_logit_softcapping",
-                                           "final_logit_softcapping",
-                                           "attention_multiplier",
-                                           "embedding_multiplier",
-                                           "residual_multiplier",
-                                           "logits_scaling",
-                                           "query_pre_attn_scalar",
-                                           "mlp_only_layers",
-                                           "first_k_dense_replace",
-                                           "moe_layer_freq",
-                                           "n_shared_experts",
-                                           "shared_expert_intermediate_size",
-                                           "shared_intermediate_size",
-                                           "n_group",
-                                           "routed_scaling_factor",
-                                           "q_lora_rank",
-                                           "kv_lora_rank",
-                                           "index_topk",
-                                           "linear_num_value_heads",
-                                           "clip_qkv",
-                                           "no_rope_layers",
-                                           "attn_output_gate",
-                                           "attention_chunk_size"};
-
-/* What is multiplied by, one group, each layer: 1 says nothing. */
-static bool is_neutral_at_1(const char *name)
-{
-    static const char *const words[] = {"scale", "scaling", "multiplier", "group", "freq", "step"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strstr(name, words[i]))
-            return true;
-    return false;
-}
-
-static bool changes(struct kt_settings *s, const char *name)
-{
-    struct place place;
-    double number = 0;
-    if (kt_settings_was_read(s, name) || !find(s, name, name, &place))
-        return false;
-    if (s->is_gguf)
-        return kt_value_real(&place.value, 0, &number, NULL) != KT_OK ||
-               (number != 0 && !(number == 1 && is_neutral_at_1(name)));
-    if (json_is_boolean(place.json))
-        return json_is_true(place.json);
-    if (json_is_number(place.json))
-        return json_number_value(place.json) != 0 &&
-               !(json_number_value(place.json) == 1 && is_neutral_at_1(name));
-    return !json_is_array(place.json) || json_array_size(place.json) > 0;
-}
-
-void kt_settings_refuse_unread(struct kt_settings *s)
-{
-    const char *const *names = s->is_gguf ? gguf_changes : json_changes;
-    size_t n = s->is_gguf ? sizeof(gguf_changes) / sizeof(*names) : sizeof(json_changes) / sizeof(*names);
-    for (size_t i = 0; i < n && s->status == KT_OK; i++)
-        if (changes(s, names[i]))
-            kt_settings_fail(s, KT_E_UNSUPPORTED, "%s is not computed for models of the family %s", names[i],
-                             s->architecture);
 }
 
 /* ---- opening ---- */

@@ -32,8 +32,14 @@ enum kt_status kt_settings_open(struct kt_settings *settings, struct kt_checkpoi
 void kt_settings_close(struct kt_settings *settings);
 
 bool kt_settings_has(struct kt_settings *settings, const char *gguf, const char *json);
+/** Whether config.json says null, which need not be what a key that is missing says. */
+bool kt_settings_is_null(const struct kt_settings *settings, const char *json);
+/** What config.json has under a name, without reading it; NULL: nothing, or null. */
+const json_t *kt_settings_json(const struct kt_settings *settings, const char *json);
 /** How many elements a list has; 1: it is no list, 0: there is none. */
 uint64_t kt_settings_count(struct kt_settings *settings, const char *gguf, const char *json);
+
+bool kt_settings_is_list(struct kt_settings *settings, const char *gguf);
 
 /** A number, or element `index` of a list; a number that is no list serves for each index. */
 uint64_t kt_settings_uint_at(struct kt_settings *settings, const char *gguf, const char *json, uint64_t index,
@@ -44,6 +50,8 @@ uint64_t kt_settings_uint(struct kt_settings *settings, const char *gguf, const 
 uint64_t kt_settings_need(struct kt_settings *settings, const char *gguf, const char *json);
 double kt_settings_real(struct kt_settings *settings, const char *gguf, const char *json, double fallback);
 bool kt_settings_flag(struct kt_settings *settings, const char *gguf, const char *json, bool fallback);
+/** Element `index` of a list of truths, or of numbers that are 0 or not. */
+bool kt_settings_flag_at(struct kt_settings *settings, const char *gguf, uint64_t index);
 /** A text, or element `index` of a list; "" where there is none. */
 void kt_settings_text(struct kt_settings *settings, const char *gguf, const char *json, uint64_t index,
                       char *text, size_t size);
@@ -53,7 +61,7 @@ void kt_settings_fail(struct kt_settings *settings, enum kt_status status, const
     __attribute__((format(printf, 3, 4)));
 /** Whether a setting was asked for, by the name that it has in this kind of file. */
 bool kt_settings_was_read(const struct kt_settings *settings, const char *name);
-/** Fails on settings that change what is computed and that nobody asked for. */
+/** Fails on settings that change what is computed and that nobody asked for, unread.c. */
 void kt_settings_refuse_unread(struct kt_settings *settings);
 
 #endif

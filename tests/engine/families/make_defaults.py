@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""make_defaults.py [--check] - what transformers' configuration classes make of settings that a config.json lacks.
+
+Writes tests/data/families/defaults, or compares it with --check. For each class that the engine computes it takes
+the tiny model's config.json, leaves out one key at a time and asks the class. Lines of the file:
+
+    class FAMILY CLASS          a folder of tests/data/families; what follows is of its config.json
+    with KEY VALUE              another setting, for the lines that follow up to the next class
+    default KEY VALUE [OTHER]   what a key that is missing says, in JSON, and a value that says something else, where
+                                one does so alone
+    required KEY                the class has a default that the engine does not take: it must refuse the file
+
+Keys that change no sum and those that only tensors can say are left out by name: HARMLESS, TENSORS.
+"""
+import json
+import pathlib
+import sys
+
+import transformers
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
+# A family of each class, and settings without which some defaults say nothing.
+FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("qwen2", {"use_sliding_window": True}),
+            ("qwen3", {}), ("qwen3", {"use_sliding_window": True, "max_window_layers": 1}), ("qwen3moe", {}),
+            ("qwen3moe", {"use_sliding_window": True}), ("gpt-oss", {}), ("glm4moe", {}), ("glm4moe", {"n_group": 4}),
+            ("minimax-m2", {}), ("deepseek-v3", {}), ("deepseek-v2", {}), ("glm-4.7-flash", {}), ("qwen3next", {}),
+            ("qwen35moe", {}), ("qwen35", {})]
+# Training, generation, names; sizes of images; biases of networks, which the engine takes from no file.
+HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
+            "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
+            "pad_token_id", "bos_token_id", "eos_token_id", "layer_types", "mlp_layer_types", "rope_parameters",
+            "mlp_bias", "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id"}
+# Of these the engine takes what tensors have; what config.json says besides must be the same.
+TENSORS = {"vocab_size", "intermediate_size", "moe_intermediate_size", "q_lora_rank"}
+REQUIRED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_rope_head_dim",
+            "qk_nope_head_dim", "v_head_dim", "linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim",
+            "linear_num_key_heads", "linear_num_value_heads"}
+# What one class requires: it has no default, or the engine does not trust one.
+REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM": {"num_experts_per_tok"},
+               "DeepseekV3ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
+               "Glm4MoeLiteForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"}}
+# What a class has and does not use, or what follows from another key.
+UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
+             for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM")}
+# Nothing without use_sliding_window, of classes that have it.
+SLIDING = {"max_window_layers", "sliding_window"}
+# Keys of config.json that are no fields of a class: where its own name of the thing is another, or it is read by
+# code. ROPE stand within rope_parameters.
+ALIASES = {"num_local_experts": ("num_experts", "n_routed_experts"), "num_mtp_layers": ("num_nextn_predict_layers",),
+           "num_experts": ("num_local_experts",)}
+ROPE = {"rope_scaling": None, "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+OTHERS = {"hidden_act": "gelu", "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
+          "num_nextn_predict_layers": 2, "max_window_layers": 1, "rope_scaling": {"rope_type": "linear", "factor": 3}}
+
+
+def open_class(config):
+    model = getattr(transformers, config["architectures"][0])
+    return model.config_class(**{k: v for k, v in config.items() if k not in ("architectures", "model_type")})
+
+
+def fields_of(config):
+    """Keys by the names that config.json has."""
+    generic = set(transformers.PreTrainedConfig.__dataclass_fields__)
+    names = set(type(open_class(config)).__dataclass_fields__) - generic | {"tie_word_embeddings", "head_dim"}
+    out = {next((a for a in ALIASES.get(n, ()) if a in config), n) for n in names - HARMLESS - TENSORS}
+    return sorted(n for n in out if not n.startswith("_"))
+
+
+def default_of(config, key):
+    less = {k: v for k, v in config.items() if k != key}
+    if key == "rope_scaling":
+        return open_class(less | {"rope_parameters": None}).rope_parameters
+    if key in ROPE:
+        for outer in ("rope_scaling", "rope_parameters"):
+            if isinstance(less.get(outer), dict):
+                less[outer] = {k: v for k, v in less[outer].items() if k != key}
+        return open_class(less).rope_parameters.get(key, ROPE[key])
+    value = getattr(open_class(less), key, None)
+    if key == "head_dim" and value is None:
+        return config["hidden_size"] // config["num_attention_heads"]
+    return value
+
+
+def other_than(key, value):
+    if key in OTHERS:
+        return OTHERS[key]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, float):
+        return value / 2
+    return value + 1 if isinstance(value, int) else 1
+
+
+def lines_of(family, settings):
+    config = json.loads((DATA / family / "config.json").read_text()) | settings
+    name = config["architectures"][0]
+    required = REQUIRED | REQUIRED_OF.get(name, set())
+    yield f"class {family} {name}"
+    for key, value in settings.items():
+        yield f"with {key} {json.dumps(value)}"
+    for key in list(ROPE) + fields_of(config):
+        if key in UNUSED_OF.get(name, ()) or key in settings or (key in SLIDING and not config.get("use_sliding_window", True)):
+            continue
+        if key in required:
+            yield f"required {key}"
+        else:
+            value = default_of(config, key)
+            alone = key == "use_sliding_window" or (key == "sliding_window" and config.get("max_window_layers") == 4)
+            words = [json.dumps(v, separators=(",", ":")) for v in (value, other_than(key, value))]
+            yield f"default {key} {words[0]}" + ("" if alone else " " + words[1])
+
+
+def main():
+    text = "# By make_defaults.py, of transformers " + transformers.__version__ + ".\n"
+    text += "".join(line + "\n" for family in FAMILIES for line in lines_of(*family))
+    path = DATA / "defaults"
+    if "--check" in sys.argv[1:]:
+        sys.exit(text != path.read_text() and f"{path} is not what transformers says")
+    path.write_text(text)
+
+
+main()
