@@ -8,6 +8,7 @@
 #include "tests/support/sandbox.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,66 @@ START_TEST(a_head_in_the_file_counts_though_it_is_tied)
 }
 END_TEST
 
+/* ---- temperature ---- */
+
+/* One layer, so that what earlier tokens were asked with is in no later one. `factor`: of the queries. */
+static void open_latent(struct family *family, double factor, const char *scale)
+{
+    static char key[] = "key", u32[] = "u32", f32[] = "f32", length[] = "attention.temperature_length",
+                temperature[] = "attention.temperature_scale", tokens[] = "16", value[40];
+    int n = 0;
+    opened_tables(family, "deepseek-v2-lite");
+    ck_assert_int_eq(json_object_set_new(family->config, "num_hidden_layers", json_integer(1)), 0);
+    for (int i = 0; i < family->n_targets; i++)
+        if (strncmp(family->targets[i].name, "blk.", 4) == 0 && family->targets[i].name[4] != '0')
+            free(family->targets[i].parts);
+        else
+            family->targets[n++] = family->targets[i];
+    family->n_targets = n;
+    for (int i = 0; i < family->n_sources; i++)
+        if (strstr(family->sources[i].name, "self_attn.q_proj"))
+            family->sources[i].deviation *= factor;
+    if (!scale)
+        return;
+    (void)snprintf(value, sizeof(value), "%s", scale);
+    struct line *lines = realloc(family->lines, ((size_t)family->n_lines + 2) * sizeof(*lines));
+    ck_assert_ptr_nonnull(lines);
+    lines[family->n_lines++] = (struct line){.word = {key, u32, length, tokens}, .n_words = 4};
+    lines[family->n_lines++] = (struct line){.word = {key, f32, temperature, value}, .n_words = 4};
+    family->lines = lines;
+}
+
+/* Queries at position p are multiplied by 1 + s ln(1 + floor(p / 16)): with s = 1 / ln 2 by 1 up to 15, by 2
+ * up to 31, by 4 at 112. Powers of two change no bits elsewhere. */
+START_TEST(attention_gets_sharper_with_the_position)
+{
+    static const struct {
+        uint32_t position;
+        double factor;
+    } cases[] = {{15, 1}, {16, 2}, {31, 2}, {112, 4}};
+    float got[VOCABULARY], wanted[VOCABULARY], plain[VOCABULARY], pieces[VOCABULARY];
+    uint32_t n = cases[_i].position + 1;
+    struct family family;
+    if (!has_attention())
+        return;
+    open_latent(&family, cases[_i].factor, NULL);
+    run(&family, true, n, n, wanted);
+    family_close(&family);
+    open_latent(&family, 1, NULL);
+    run(&family, true, n, n, plain);
+    family_close(&family);
+    open_latent(&family, 1, "1.4426950408889634");
+    run(&family, true, n, n, got);
+    run(&family, true, n, 7, pieces);
+    family_close(&family);
+    ck_assert(are_same(got, pieces));
+    ck_assert_msg(are_same(plain, wanted) == (cases[_i].factor == 1), "position %u", cases[_i].position);
+    for (int i = 0; i < VOCABULARY; i++)
+        ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-5F, "position %u: logit %d is %g instead of %g",
+                      cases[_i].position, i, (double)got[i], (double)wanted[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("changes");
@@ -73,6 +134,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, a_head_in_the_file_counts_though_it_is_tied, 0, 5);
+    tcase_add_loop_test(tests, attention_gets_sharper_with_the_position, 0, 4);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
