@@ -29,8 +29,9 @@ static void describe(const struct kt_engine_config *c, FILE *out)
     fprintf(out, "experts %u %u routing %u groups %u %u %u normalizes %d scale %g correction %d\n",
             c->n_experts, c->top_k, c->router.routing, c->router.n_groups, c->router.top_groups,
             c->router.group_score, c->router.normalizes, (double)c->router.scale, c->router.has_correction);
-    fprintf(out, "shared %d %d biases %d widths %llu %llu\n", c->has_shared, c->gates_shared,
-            c->has_expert_biases, (unsigned long long)c->dense_width, (unsigned long long)c->shared_width);
+    fprintf(out, "shared %d %d biases %d %d widths %llu %llu\n", c->has_shared, c->gates_shared,
+            c->has_expert_biases, c->has_mlp_biases, (unsigned long long)c->dense_width,
+            (unsigned long long)c->shared_width);
     for (uint32_t i = 0; i <= c->n_layers; i++)
         fprintf(out, "layer %u %d %llu\n", c->layers[i].mixer, c->layers[i].dense,
                 (unsigned long long)c->layers[i].window);

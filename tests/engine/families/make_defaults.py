@@ -26,11 +26,11 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
             ("qwen3moe", {"use_sliding_window": True}), ("gpt-oss", {}), ("glm4moe", {}), ("glm4moe", {"n_group": 4}),
             ("minimax-m2", {}), ("deepseek-v3", {}), ("deepseek-v2", {}), ("glm-4.7-flash", {}), ("qwen3next", {}),
             ("qwen35moe", {}), ("qwen35", {})]
-# Training, generation, names; sizes of images; biases of networks, which the engine takes from no file.
+# Training, generation, names; what is read as lists, by other tests.
 HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
             "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
             "pad_token_id", "bos_token_id", "eos_token_id", "layer_types", "mlp_layer_types", "rope_parameters",
-            "mlp_bias", "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id"}
+            "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id"}
 # Of these the engine takes what tensors have; what config.json says besides must be the same.
 TENSORS = {"vocab_size", "intermediate_size", "moe_intermediate_size", "q_lora_rank"}
 REQUIRED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_rope_head_dim",

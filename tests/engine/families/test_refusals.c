@@ -268,6 +268,16 @@ static const struct change changes[] = {
         "there is model.layers.3.self_attn.o_"),
     ADD("minimax-m2", "model.layers.0.self_attn.o_proj.bias", "64", FORMAT,
         "there is model.layers.0.self_attn."),
+    ADD("qwen2", "model.layers.0.mlp.up_proj.bias", "192", FORMAT,
+        "there is model.layers.0.mlp.up_proj.bias"),
+    ADD("llama3", "model.layers.3.mlp.down_proj.bias", "64", FORMAT, "there is model.layers.3.mlp.down_proj"),
+    ADD("llama3", "lm_head.bias", "256", FORMAT, "there is lm_head.bias"),
+    ADD("qwen3moe", "model.layers.1.mlp.gate.bias", "8", FORMAT, "there is model.layers.1.mlp.gate.bias"),
+    ADD("qwen3moe", "model.layers.1.mlp.experts.0.up_proj.bias", "64", FORMAT, "mlp.experts.0.up_proj.bias"),
+    ADD("glm4moe", "model.layers.1.mlp.shared_experts.up_proj.bias", "64", FORMAT,
+        "there is model.layers.1.mlp"),
+    ADD("qwen35", "model.layers.0.linear_attn.out_proj.bias", "64", FORMAT,
+        "there is model.layers.0.linear_"),
     ADD("deepseek-v3", "model.layers.1.self_attn.kv_a_proj_with_mqa.bias", "72", FORMAT,
         "there is model.layers.1"),
     ADD("deepseek-v2", "model.layers.2.self_attn.o_proj.bias", "64", FORMAT,
@@ -349,13 +359,13 @@ static void put_in(struct family *family, const char *names, bool is_gguf)
 }
 
 /* Targets of GGUF point to sources that move here, so this is for safetensors. */
-static void add(struct family *family, const char *name, const char *size)
+static void add(struct family *family, const char *name, const char *size, double deviation)
 {
     struct source *sources = realloc(family->sources, ((size_t)family->n_sources + 1) * sizeof(*sources));
     ck_assert_ptr_nonnull(sources);
     family->sources = sources;
     struct source *source = &sources[family->n_sources++];
-    *source = (struct source){.n_dims = 1, .deviation = 0.5};
+    *source = (struct source){.n_dims = 1, .deviation = deviation};
     source->dims[0] = source->count = strtoull(size, NULL, 10);
     (void)snprintf(source->name, sizeof(source->name), "%s", name);
 }
@@ -397,13 +407,34 @@ START_TEST(is_refused_by_name)
     else if (change->gguf_key)
         set_key(&family, change);
     else if (change->value)
-        add(&family, change->tensor, change->value);
+        add(&family, change->tensor, change->value, 0.5);
     else
         leave_out(&family, change->tensor);
     enum kt_status status = open_model(&family, is_gguf, context, &error);
     ck_assert_msg(status == change->status && strstr(error.message, change->words),
                   "%s, change %d (%s): status %d: %s", change->family, _i, change->words, (int)status,
                   error.message);
+    family_close(&family);
+    kt_context_destroy(context);
+}
+END_TEST
+
+/* As some programs that quantize write them beside every matrix. */
+START_TEST(biases_of_zeros_are_none)
+{
+    struct kt_context *context = opened_context(1, "core.spin_us=0");
+    struct kt_error error = {KT_OK, ""};
+    struct family family;
+    if (!context)
+        return;
+    opened_tables(&family, "llama3");
+    add(&family, "model.layers.0.self_attn.q_proj.bias", "64", 0);
+    add(&family, "model.layers.0.mlp.up_proj.bias", "192", 0);
+    ck_assert_msg(open_model(&family, false, context, &error) == KT_OK, "%s", error.message);
+    add(&family, "model.layers.1.mlp.up_proj.bias", "192", 0.5);
+    ck_assert_int_eq(open_model(&family, false, context, &error), KT_E_FORMAT);
+    ck_assert_int_eq(json_object_set_new(family.config, "mlp_bias", json_true()), 0);
+    ck_assert_msg(open_model(&family, false, context, &error) == KT_OK, "%s", error.message);
     family_close(&family);
     kt_context_destroy(context);
 }
@@ -436,6 +467,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, is_refused_by_name, 0, N_CHANGES);
+    tcase_add_test(tests, biases_of_zeros_are_none);
     tcase_add_test(tests, names_of_models_that_see_images_are_said);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -93,5 +93,7 @@ enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
         status = kt_block_load(model, i, &model->blocks[i], error);
     if (status == KT_OK && model->config.has_mtp)
         status = kt_mtp_load(model, error);
+    if (status == KT_OK)
+        status = kt_refuse_biases(model, error);
     return status == KT_OK ? kt_model_refuse_unused(model, error) : status;
 }

@@ -42,22 +42,6 @@ static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct atte
                : status;
 }
 
-enum kt_status kt_check_bias(const struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
-                             bool wanted, struct kt_error *error)
-{
-    char name[KT_WEIGHT_NAME + 8];
-    uint64_t index;
-    kt_weight_name(m, layer, gguf, json, name);
-    snprintf(name + strlen(name), 8, ".bias");
-    if (m->config.attention.biases == KT_BIASES_ANY ||
-        wanted == (kt_checkpoint_find(m->checkpoint, name, &index, NULL) == KT_OK))
-        return KT_OK;
-    return kt_engine_fail(error, KT_E_FORMAT,
-                          wanted ? "%s is missing, which %s models have"
-                                 : "there is %s, which %s models so configured have not",
-                          name, m->config.family->name);
-}
-
 static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct attention *a,
                                     struct kt_error *error)
 {

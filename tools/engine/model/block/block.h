@@ -220,9 +220,14 @@ enum kt_status kt_load_vector(struct kt_model *model, uint32_t layer, const char
                               uint64_t rows, uint64_t cols, float **out, struct kt_error *error);
 enum kt_status kt_load_matrix(struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                               uint64_t rows, uint64_t cols, struct kt_linear **out, struct kt_error *error);
+
+/* biases.c */
+
 /** The file and the configuration must agree on the bias of a matrix of attention. */
 enum kt_status kt_check_bias(const struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                              bool wanted, struct kt_error *error);
+/** Fails on biases of other matrices that were loaded, but that the class of config.json has none for. */
+enum kt_status kt_refuse_biases(const struct kt_model *model, struct kt_error *error);
 /** The experts of a layer; those fields of params that do not come from the checkpoint are set here. */
 enum kt_status kt_load_experts(struct kt_model *model, uint32_t layer, struct kt_layer_params *params,
                                struct kt_layer **out, struct kt_error *error);

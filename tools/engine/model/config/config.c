@@ -176,7 +176,7 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
     c->n_experts = saturate(kt_settings_uint(s, "expert_count", NULL, 0));
     bool says = s->is_gguf;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && c->n_experts == 0; i++) {
-        says |= kt_settings_has(s, NULL, names[i]);
+        says |= kt_settings_has(s, NULL, names[i]) || kt_settings_is_null(s, names[i]);
         c->n_experts = saturate(kt_settings_uint(s, NULL, names[i], 0));
     }
     if (!says)

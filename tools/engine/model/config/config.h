@@ -96,6 +96,7 @@ struct kt_engine_config {
     bool has_shared;                    /**< an expert that every token goes through */
     bool gates_shared;                  /**< its output is multiplied by the sigmoid of one number */
     bool has_expert_biases;             /**< routers and experts must have biases */
+    bool has_mlp_biases;                /**< dense networks and shared experts may have biases */
     uint64_t dense_width, shared_width; /**< rows of their gates; 0: as many as the file has */
 };
 

@@ -218,6 +218,7 @@ static void read_dense(struct kt_settings *s, struct kt_engine_config *c)
 static void read_deepseek(struct kt_settings *s, struct kt_engine_config *c)
 {
     read_attention(s, c);
+    c->has_mlp_biases = is_v2(s) && kt_settings_flag(s, NULL, "mlp_bias", false);
     read_dense(s, c);
     if (c->n_experts > 0)
         read_router(s, c);

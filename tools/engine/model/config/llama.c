@@ -22,10 +22,12 @@ static void read_window(struct kt_settings *s, struct kt_engine_config *c)
 static void read_llama(struct kt_settings *s, struct kt_engine_config *c)
 {
     read_window(s, c);
-    if (strcmp(s->architecture, "LlamaForCausalLM") == 0)
+    bool is_llama = strcmp(s->architecture, "LlamaForCausalLM") == 0;
+    if (is_llama)
         kt_engine_config_biases(s, c);
     else if (!s->is_gguf)
         c->attention.biases = KT_BIASES_NONE;
+    c->has_mlp_biases = is_llama && kt_settings_flag(s, NULL, "mlp_bias", false);
 }
 
 const struct kt_family kt_family_llama = {.name = "llama",

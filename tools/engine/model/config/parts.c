@@ -79,7 +79,8 @@ void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_con
 
 void kt_engine_config_shared(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t n = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", c->defaults->n_shared);
+    uint64_t fallback = kt_settings_is_null(s, "n_shared_experts") ? 0 : c->defaults->n_shared;
+    uint64_t n = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", fallback);
     uint64_t width = kt_settings_uint(s, "expert_feed_forward_length", "moe_intermediate_size", 0);
     if (n > 64 || width > 1 << 24)
         kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " shared experts of %" PRIu64 " numbers", n, width);
