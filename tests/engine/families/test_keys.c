@@ -129,6 +129,7 @@ static char missing[][3][40] = {{"rope.freq_base", "f32", "10000"},
                                 {"attention.q_lora_rank", "u32", "0"},
                                 {"expert_shared_count", "u32", "0"},
                                 {"expert_count", "u32", "0"},
+                                {"expert_weights_norm", "bool", "0"},
                                 {"rope.scaling.original_context_length", "u32", "max_position_embeddings"}};
 
 START_TEST(what_is_left_out_is_what_llama_cpp_takes)

@@ -248,6 +248,10 @@ static const struct change changes[] = {
     CONFIG("qwen2", "architectures", "[\"LlamaForCausalLM\"]", FORMAT,
            "there is model.layers.0.self_attn.q_proj"),
     /* Experts that are weighted as the class never does. */
+    CONFIG("minimax-m2", "norm_topk_prob", "false", UNSUPPORTED, "norm_topk_prob is not computed"),
+    CONFIG("minimax-m2", "routed_scaling_factor", "2.5", UNSUPPORTED,
+           "routed_scaling_factor is not computed"),
+    CONFIG("minimax-m2", "n_group", "2", UNSUPPORTED, "n_group is not computed"),
     CONFIG("mixtral", "norm_topk_prob", "false", UNSUPPORTED, "norm_topk_prob is not computed"),
     CONFIG("llama3", "norm_topk_prob", "false", KT_OK, ""),
     CONFIG("deepseek-v2", "rope_interleave", "false", UNSUPPORTED, "rope_interleave is not computed"),

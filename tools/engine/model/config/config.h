@@ -148,7 +148,9 @@ bool kt_engine_config_layer_types(struct kt_settings *settings, struct kt_engine
                                   uint64_t window);
 /** The matrices of attention have biases where attention_bias of config.json says so, and else none. */
 void kt_engine_config_biases(struct kt_settings *settings, struct kt_engine_config *config);
-/** Experts are chosen by sigmoids and a correction, with what files say of scale and groups. */
+/** Experts are chosen by sigmoids and a correction. */
+void kt_engine_config_plain_sigmoids(struct kt_settings *settings, struct kt_engine_config *config);
+/** The same, with what files say of scale and groups. */
 void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_engine_config *config);
 /** Experts that all tokens go through are one network, as wide as `n_shared_experts` of the others. */
 void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config);

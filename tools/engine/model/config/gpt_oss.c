@@ -56,6 +56,11 @@ static void read_gpt_oss(struct kt_settings *s, struct kt_engine_config *c)
     c->has_expert_biases = true;
     read_windows(s, c);
     check_swiglu(s);
+    double base = kt_settings_real(s, "rope.freq_base_swa", NULL, c->rope.base);
+    if (base != c->rope.base)
+        kt_settings_fail(s, KT_E_UNSUPPORTED,
+                         "rope.freq_base_swa is %g, and another base than %g is not computed", base,
+                         c->rope.base);
     scale_rope(s, c);
     /* 3: softmax over those chosen. */
     uint64_t gating = kt_settings_uint(s, "expert_gating_func", NULL, 3);

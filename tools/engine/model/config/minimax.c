@@ -42,7 +42,7 @@ static void read_minimax(struct kt_settings *s, struct kt_engine_config *c)
     c->rope.size = (uint32_t)rotated;
     c->attention.norm = KT_HEAD_NORM_WHOLE;
     c->attention.biases = KT_BIASES_NONE;
-    kt_engine_config_sigmoid_router(s, c);
+    kt_engine_config_plain_sigmoids(s, c);
     if (!s->is_gguf)
         c->n_skipped = (uint32_t)(kt_settings_uint(s, NULL, "num_mtp_modules", 0) *
                                   kt_settings_uint(s, NULL, "mtp_transformer_layers", 1));

@@ -61,14 +61,20 @@ static void expect_sigmoid(struct kt_settings *s)
                          function);
 }
 
+void kt_engine_config_plain_sigmoids(struct kt_settings *s, struct kt_engine_config *c)
+{
+    expect_sigmoid(s);
+    c->router.routing = KT_ROUTING_SIGMOID;
+    c->router.has_correction = true;
+    c->router.normalizes = true;
+}
+
 void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_router_config *r = &c->router;
     double scale = kt_settings_real(s, "expert_weights_scale", "routed_scaling_factor", 1);
-    expect_sigmoid(s);
-    r->routing = KT_ROUTING_SIGMOID;
-    r->has_correction = true;
-    r->normalizes = kt_settings_flag(s, "expert_weights_norm", "norm_topk_prob", true);
+    kt_engine_config_plain_sigmoids(s, c);
+    r->normalizes = kt_settings_flag(s, "expert_weights_norm", "norm_topk_prob", !s->is_gguf);
     r->scale = (float)scale;
     r->n_groups = (uint32_t)kt_settings_uint(s, "expert_group_count", "n_group", 1);
     r->top_groups =
