@@ -161,6 +161,21 @@ START_TEST(windows_are_of_the_layers_that_slide)
 }
 END_TEST
 
+/* Only prompts longer than the context have other angles, which are refused. */
+START_TEST(a_dynamic_rope_is_plain_within_the_context)
+{
+    json_t *config = open_folder("qwen3");
+    char plain[DESCRIBED], dynamic[DESCRIBED];
+    ck_assert_int_eq(describe_with(config, "rope_scaling", NULL, plain), KT_OK);
+    ck_assert_int_eq(describe_with(config, "rope_scaling", "{\"rope_type\": \"dynamic\", \"factor\": 4.0}",
+                                   dynamic),
+                     KT_OK);
+    ck_assert_ptr_nonnull(strstr(plain, " context 512 "));
+    ck_assert_str_eq(plain, dynamic);
+    json_decref(config);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("defaults");
@@ -170,6 +185,7 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, what_is_left_out_is_the_default_of_its_class, 0, n_sections);
     tcase_add_loop_test(tests, windows_are_of_the_layers_that_slide, 0, 7);
+    tcase_add_test(tests, a_dynamic_rope_is_plain_within_the_context);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
