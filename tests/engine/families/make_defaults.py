@@ -11,12 +11,14 @@ the tiny model's config.json, leaves out one key at a time and asks the class. L
                                 one does so alone
     required KEY                the class has a default that the engine does not take: it must refuse the file
 
+With --check it also says which keys of GGUF files the package gguf has that tests/data/families/gguf_keys has not.
 Keys that change no sum and those that only tensors can say are left out by name: HARMLESS, TENSORS.
 """
 import json
 import pathlib
 import sys
 
+import gguf
 import transformers
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
@@ -111,12 +113,24 @@ def lines_of(family, settings):
             yield f"default {key} {words[0]}" + ("" if alone else " " + words[1])
 
 
+def gguf_keys(names):
+    """What a converter may write behind the architecture."""
+    for value in vars(names).values():
+        if isinstance(value, type):
+            yield from gguf_keys(value)
+        elif isinstance(value, str) and value.startswith("{arch}.") and "{" not in value[7:]:
+            yield value[7:]
+
+
 def main():
     text = "# By make_defaults.py, of transformers " + transformers.__version__ + ".\n"
     text += "".join(line + "\n" for family in FAMILIES for line in lines_of(*family))
     path = DATA / "defaults"
     if "--check" in sys.argv[1:]:
-        sys.exit(text != path.read_text() and f"{path} is not what transformers says")
+        known = {line.split()[0] for line in (DATA / "gguf_keys").read_text().splitlines()}
+        new = sorted(set(gguf_keys(gguf.Keys)) - known)
+        sys.exit("\n".join([f"{path} is not what transformers says"] * (text != path.read_text()) +
+                           [f"gguf_keys lacks {key}" for key in new]) or 0)
     path.write_text(text)
 
 
