@@ -130,6 +130,7 @@ static char missing[][3][40] = {{"rope.freq_base", "f32", "10000"},
                                 {"expert_shared_count", "u32", "0"},
                                 {"expert_count", "u32", "0"},
                                 {"expert_weights_norm", "bool", "0"},
+                                {"rope.scaling.factor", "f32", "0"},
                                 {"rope.scaling.original_context_length", "u32", "max_position_embeddings"}};
 
 START_TEST(what_is_left_out_is_what_llama_cpp_takes)
@@ -155,7 +156,7 @@ START_TEST(what_is_left_out_is_what_llama_cpp_takes)
 }
 END_TEST
 
-/* A factor alone is the linear scaling, also by the name of old. */
+/* A factor alone is the linear scaling, also by the name of old; YaRN without one is nothing. */
 START_TEST(a_factor_alone_scales_linearly)
 {
     struct keys keys;
@@ -167,6 +168,10 @@ START_TEST(a_factor_alone_scales_linearly)
     ck_assert_int_eq(describe_with(&keys, type, old, value, text), KT_OK);
     ck_assert_msg(strstr(text, "rope 32 1 base 10000 factor 4 of 512"), "%s", text);
     ck_assert_int_eq(describe_with(&keys, type, old, one, text), KT_OK);
+    close_keys(&keys);
+    open_keys(&keys, "llama-yarn");
+    ck_assert_int_eq(describe_with(&keys, type, factor, NULL, text), KT_E_FORMAT);
+    ck_assert_msg(strstr(text, "'yarn' of rope has no factor above 0") != NULL, "%s", text);
     close_keys(&keys);
 }
 END_TEST

@@ -86,7 +86,7 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
     if (!type[0])
         return;
     rope->original_positions = original_positions(s, c);
-    if (rope->factor == 0 && strcmp(type, "yarn") == 0 && rope->original_positions > 0)
+    if (rope->factor == 0 && strcmp(type, "yarn") == 0 && rope->original_positions > 0 && !s->is_gguf)
         rope->factor = (double)c->context_length / rope->original_positions; /* as transformers takes it */
     /* Angles grow with a prompt that is longer than the model was made for; none is here. */
     if (strcmp(type, "dynamic") == 0 && !s->is_gguf) {
