@@ -256,7 +256,7 @@ static void take_line(struct family *f, const struct line *line)
     if (strcmp(line->word[0], "arch") == 0)
         (void)snprintf(f->arch, sizeof(f->arch), "%s", line->word[1]);
     else if (strcmp(line->word[0], "tokens") == 0)
-        f->n_tokens = (uint32_t)atoi(line->word[1]);
+        f->n_tokens = (uint32_t)atoi(line->word[1]), f->draws = line->n_words > 2 ? line->word[2] : "";
     else if (strcmp(line->word[0], "error") == 0)
         f->n_errors++;
     else if (strcmp(line->word[0], "keep") == 0)
@@ -304,7 +304,13 @@ bool family_has_gguf(const struct family *family)
 
 int32_t family_id(const struct family *family, uint32_t position)
 {
-    return (int32_t)(numbers_draw(numbers_hash("tokens"), position) % family->vocabulary);
+    uint32_t times = 0;
+    if (position < strlen(family->draws)) {
+        char digit = family->draws[position];
+        times = (uint32_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    }
+    return (int32_t)(numbers_draw(numbers_hash("tokens"), position + times * family->n_tokens) %
+                     family->vocabulary);
 }
 
 /* ---- deliberate errors ---- */

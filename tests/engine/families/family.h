@@ -56,6 +56,7 @@ struct family {
     struct target *targets;
     const struct line *error; /* what is done wrong on purpose, or NULL */
     int n_mtp;
+    const char *draws; /* a digit per token: how often it was drawn again */
     uint32_t n_tokens, keep[MOST_KEEP], mtp[MOST_KEEP], vocabulary;
 };
 

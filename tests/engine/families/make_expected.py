@@ -6,7 +6,9 @@ For each family of tests/data/families (all without arguments) it makes the weig
 opens them with the class of its config.json in float64 and writes expected.f32: float32 logits [positions of
 `keep`][vocabulary], then for each deliberate error of the table [vocabulary] at the last of those positions.
 Prints what the weights do: how much each block changes the residual, how peaked the routing is, how far each
-error is from the truth; and stops where that is too little for a test. README says how a table is written.
+error is from the truth; and stops where that is too little for a test. It also stops where rounding to bfloat16 could
+make a router choose other experts, and prints a `tokens` line for the table with which it cannot. README says how a
+table is written.
 Needs torch, transformers, safetensors and numpy.
 """
 import copy
@@ -26,6 +28,11 @@ import patches
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
 TOLERANCE = 1e-4  # of the test
+# The relative rms error of rounding to nearest: half a unit in the last place, uniform, on average over a binade.
+BFLOAT16, FLOAT32 = 1.1e-3, 1.1e-3 * 2.0 ** -16
+ROUNDINGS = 14  # per layer, as test_families.c counts them for its tolerance
+MARGIN = 4  # standard deviations of that error
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 MASK = (1 << 64) - 1
 
 
@@ -70,6 +77,7 @@ class Table:
     def __init__(self, family):
         self.config = json.loads((DATA / family / "config.json").read_text())
         self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
+        self.draws = ""
         self.read(DATA / family / "model")
         self.top_k = self.config.get("num_experts_per_tok") or 1
 
@@ -88,6 +96,7 @@ class Table:
                 self.errors.append(line.split(maxsplit=4)[1:])
             elif words[0] == "tokens":
                 self.tokens = int(words[1])
+                self.draws = words[2] if len(words) > 2 else ""
             elif words[0] == "keep":
                 self.keep = [int(word) for word in words[1:]]
 
@@ -172,8 +181,78 @@ def open_model(folder):
     return model.eval()
 
 
+def drawn(table, position, times):
+    """Ids for a position: what is drawn for it, and after so many further times."""
+    drawn = draw("tokens", table.tokens * (max(times) + 1)) % np.uint64(table.config["vocab_size"])
+    return drawn.astype(np.int64)[position + table.tokens * np.array(times)]
+
+
 def ids(table):
-    return (draw("tokens", table.tokens) % np.uint64(table.config["vocab_size"])).astype(np.int64)
+    return drawn(table, np.arange(table.tokens), [DIGITS.index(digit) for digit in table.draws.ljust(table.tokens, "0")])
+
+
+# ---- routers that rounding cannot change ----
+
+class Routers:
+    """While entered, records what each router of the model is given."""
+
+    def __init__(self, model):
+        self.modules = [(name, module) for name, module in model.named_modules() if "Router" in type(module).__name__]
+        self.inputs = {}
+
+    def __enter__(self):
+        self.hooks = [module.register_forward_hook(lambda _, args, output, name=name: self.inputs.update(
+            {name: (args[0].reshape(-1, args[0].shape[-1]).clone(), *args[1:])})) for name, module in self.modules]
+        return self
+
+    def __exit__(self, *_):
+        for hook in self.hooks:
+            hook.remove()
+
+    def fickle(self, unit):
+        """The positions at which some router chooses other experts if its input has an error of MARGIN times what
+        rounding leaves in it: the k-th and the (k+1)-th expert, or group, are too close. 16 random directions of that
+        length stand for all: the largest shift of a difference of two logits among them is above the rms shift."""
+        close = set()
+        for name, module in self.modules:
+            hidden, *rest = self.inputs[name]
+            layer = int(re.search(r"layers\.(\d+)\.", name)[1])
+            size = MARGIN * unit * (ROUNDINGS * layer + ROUNDINGS / 2) ** 0.5 / hidden.shape[-1] ** 0.5
+            generator = torch.Generator().manual_seed(layer)
+            chosen = self.choose(module, hidden, *rest)
+            for _ in range(16):
+                noise = torch.randn(hidden.shape, generator=generator, dtype=hidden.dtype)
+                moved = self.choose(module, hidden + size * hidden.norm(dim=-1, keepdim=True) * noise, *rest)
+                close.update((moved != chosen).any(-1).nonzero().flatten().tolist())
+        return sorted(close)
+
+    @staticmethod
+    def choose(module, *args):
+        with torch.no_grad():
+            return next(out for out in module.forward(*args) if not out.is_floating_point()).sort(-1).values
+
+
+def settle(model, table):
+    """Draws each token again until no router is fickle at it. Whether any had to be. Later ones change nothing before."""
+    if not table.config.get("num_experts_per_tok"):
+        return False
+    times, tokens, at_once = [], np.empty(0, np.int64), 6
+    for position in range(table.tokens):
+        for first in range(0, len(DIGITS), at_once):
+            tried = drawn(table, position, range(first, first + at_once))
+            texts = np.concatenate((np.tile(tokens, (at_once, 1)), tried[:, None]), 1)
+            with Routers(model) as routers, torch.no_grad():
+                model(torch.from_numpy(texts), use_cache=False)
+            close = {place // (position + 1) for place in routers.fickle(BFLOAT16) if (place + 1) % (position + 1) == 0}
+            settled = next((i for i in range(at_once) if i not in close), None)
+            if settled is not None:
+                break
+        else:
+            sys.exit(f"no token at position {position} keeps routers from choosing between experts that are too close")
+        times.append(first + settled)
+        tokens = texts[settled]
+    before, table.draws = table.draws, "".join(DIGITS[n] for n in times).rstrip("0")
+    return table.draws != before.rstrip("0")
 
 
 def run(model, table):
@@ -186,8 +265,11 @@ def compute(table, config=None, fill=None, swap=None, patch=None):
         folder = pathlib.Path(name)
         write_model(folder, table, config or table.config, fill, swap)
         model = open_model(folder)
-    with patches.applied(patch, model):
-        return run(model, table)
+    with patches.applied(patch, model), Routers(model) as routers:
+        logits = run(model, table)
+        if close := routers.fickle(FLOAT32):
+            sys.exit(f"rounding to float32 changes which experts are chosen for tokens {close}")
+    return logits
 
 
 def compute_error(table, kind, what, value):
@@ -255,6 +337,11 @@ def distance(got, wanted):
 def make(family):
     table = Table(family)
     print(family)
+    with tempfile.TemporaryDirectory() as name:
+        write_model(pathlib.Path(name), table, table.config)
+        if settle(open_model(pathlib.Path(name)), table):
+            sys.exit(f"{family}: rounding can change which experts are chosen; its table needs\n"
+                     f"tokens {table.tokens} {table.draws}")
     check_blocks(table)
     logits = compute(table)
     rows = [logits[table.keep]]

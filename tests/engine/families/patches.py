@@ -70,7 +70,7 @@ def best_two(parts):
 
 
 def logits_of(router, hidden):
-    return torch.nn.functional.linear(hidden.view(-1, router.hidden_dim), router.weight)
+    return torch.nn.functional.linear(hidden.view(-1, router.hidden_dim).to(router.weight.dtype), router.weight)
 
 
 def weigh_by_choice(module):
@@ -108,7 +108,7 @@ def router_that(weigh):
     """A router's forward: weigh(logits, correction) gives what experts are chosen by and what they weigh."""
     def forward(self, states, correction=None):
         correction = self.e_score_correction_bias if correction is None else correction
-        logits = torch.nn.functional.linear(states.reshape(-1, states.shape[-1]), self.weight)
+        logits = torch.nn.functional.linear(states.reshape(-1, states.shape[-1]).to(self.weight.dtype), self.weight)
         choice, weights = weigh(logits, correction)
         ids = choice.topk(self.top_k, dim=-1)[1]
         weights = weights.gather(1, ids)
