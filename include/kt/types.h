@@ -134,8 +134,10 @@ enum kt_dtype {
 
 /**
  * Scales (or zeros) stored beside a matrix: one value per group_rows x group_cols weights. A weight is its
- * quant times its scale, an int4 weight (quant - zero) times its scale: zeros are of dtype U8, in the same
- * groups as scales; without them the zero is 8. I8 and INT4 weights need scales.
+ * quant times its scale, an int4 weight (quant - zero) times its scale. Scales are F32, F16, BF16, F64,
+ * F8_E4M3, F8_E5M2 or F8_E8M0; a view with others is refused (KT_E_UNSUPPORTED), and a backend may take fewer
+ * of them. Zeros are U8, of INT4 weights only, in the same groups as scales; without them the zero is 8. I8
+ * and INT4 weights need scales.
  */
 struct kt_scales {
     const void *data; /**< NULL: there are none */

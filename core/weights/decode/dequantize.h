@@ -13,6 +13,9 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
 /* Can kt_view_dequantize read weights of this dtype? */
 bool kt_dtype_decodes(uint32_t dtype);
 
+/* One number of a plain dtype that kt_dtype_decodes. */
+float kt_dtype_number(uint32_t dtype, const uint8_t *number);
+
 /* Are weights of this dtype integers that mean nothing without scales? */
 bool kt_dtype_needs_scales(uint32_t dtype);
 

@@ -12,12 +12,13 @@
 #include "core/weights/decode/scales_check.h"
 
 #include "core/base/error.h"
-#include "core/weights/decode/decode.h"
+#include "core/weights/decode/dequantize.h"
 #include "core/weights/decode/dtype.h"
 
 #include <inttypes.h>
 #include <kt/kt.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Loops of a fixed length are vectorised at -O2, too. */
 enum { CHUNK = 32 };
@@ -43,45 +44,42 @@ enum { CHUNK = 32 };
 FIND(find8, uint8_t)
 FIND(find16, uint16_t)
 FIND(find32, uint32_t)
+FIND(find64, uint64_t)
 
-/* The largest finite number of the type. */
-static uint32_t largest_of(uint32_t dtype)
+/* What a scale of each dtype that one may have must not exceed without its sign. */
+static const struct limit {
+    uint64_t sign, most; /* bits */
+} limits[] = {
+    [KT_DTYPE_F32] = {0x80000000u, 0x7f7fffffu},
+    [KT_DTYPE_BF16] = {0x8000, 0x7f7f},
+    [KT_DTYPE_F16] = {0x8000, 0x7bff},
+    [KT_DTYPE_F64] = {UINT64_C(1) << 63, UINT64_C(0x47efffffefffffff)}, /* rounds to a finite float */
+    [KT_DTYPE_F8_E4M3] = {0x80, 0x7e},
+    [KT_DTYPE_F8_E5M2] = {0x80, 0x7b},
+    [KT_DTYPE_F8_E8M0] = {0, 0xfe},
+};
+enum { N_LIMITS = sizeof limits / sizeof limits[0] };
+
+bool kt_dtype_scales(uint32_t dtype)
 {
-    switch (dtype) {
-    case KT_DTYPE_F32:
-        return 0x7f7fffffu;
-    case KT_DTYPE_BF16:
-        return 0x7f7f;
-    case KT_DTYPE_F16:
-        return 0x7bff;
-    default: /* F8_E8M0 */
-        return 0xfe;
-    }
+    return dtype < N_LIMITS && limits[dtype].most != 0;
 }
 
 /* Is one of n dense numbers not finite, or negative if that is not allowed? */
 static bool find_odd(const uint8_t *source, uint64_t n, uint32_t dtype, bool negative)
 {
-    uint32_t most = largest_of(dtype);
-    if (dtype == KT_DTYPE_F32)
-        return find32(source, n, negative ? 0x80000000u : 0, most);
-    if (dtype == KT_DTYPE_F8_E8M0)
-        return find8(source, n, 0, (uint8_t)most);
-    return find16(source, n, negative ? 0x8000 : 0, (uint16_t)most);
-}
-
-static float value_of(const uint8_t *number, uint32_t dtype)
-{
-    float value;
-    if (dtype == KT_DTYPE_F32)
-        kt_decode_f32(number, 1, &value);
-    else if (dtype == KT_DTYPE_BF16)
-        kt_decode_bf16(number, 1, &value);
-    else if (dtype == KT_DTYPE_F16)
-        kt_decode_f16(number, 1, &value);
-    else
-        kt_decode_e8m0(number, 1, &value);
-    return value;
+    const struct limit *limit = &limits[dtype];
+    uint64_t drop = negative ? limit->sign : 0;
+    switch (kt_dtype_find(dtype)->bytes) {
+    case 1:
+        return find8(source, n, (uint8_t)drop, (uint8_t)limit->most);
+    case 2:
+        return find16(source, n, (uint16_t)drop, (uint16_t)limit->most);
+    case 4:
+        return find32(source, n, (uint32_t)drop, (uint32_t)limit->most);
+    default: /* 8: f64 */
+        return find64(source, n, drop, limit->most);
+    }
 }
 
 /* The index of the first such number of n, `step` bytes apart, or n. */
@@ -90,7 +88,7 @@ static uint64_t find_first(const uint8_t *line, int64_t step, uint64_t n, uint32
     uint64_t i = 0;
     for (; i < n; i++) {
         const uint8_t *number = line + (int64_t)i * step;
-        if (find_odd(number, 1, dtype, negative) && value_of(number, dtype) != 0) /* -0 is 0 */
+        if (find_odd(number, 1, dtype, negative) && kt_dtype_number(dtype, number) != 0) /* -0 is 0 */
             break;
     }
     return i;
@@ -121,7 +119,7 @@ enum kt_status kt_scales_check(const struct kt_view *view, const char *label, co
                        " on is %g; it must be a finite number%s: the weights are damaged",
                        label, name, (turned ? at : i) * scales->group_rows,
                        (turned ? i : at) * scales->group_cols,
-                       (double)value_of(line + (int64_t)at * along, scales->dtype),
+                       (double)kt_dtype_number(scales->dtype, line + (int64_t)at * along),
                        negative ? "" : " of at least 0");
     }
     return KT_OK;

@@ -4,10 +4,13 @@
 
 #include "core/base/error.h"
 #include "core/base/size.h"
+#include "core/weights/decode/dequantize.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/decode/scales_check.h"
 
 #include <inttypes.h>
 #include <kt/kt.h>
+#include <stdbool.h>
 
 /* Units of `bytes` bytes in a grid: count[0] rows stride[0] apart, count[1] columns stride[1]
  * apart. */
@@ -76,13 +79,22 @@ static void lay_scales(const struct kt_view *view, const struct kt_scales *scale
 }
 
 static enum kt_status check_numbers(const struct kt_view *view, const struct kt_scales *scales,
-                                    const char *what, struct kt_error *error)
+                                    struct kt_error *error)
 {
+    bool zeros = scales == &view->zeros;
+    const char *what = zeros ? "zeros" : "scales";
     const struct kt_dtype_info *info = kt_dtype_find(scales->dtype);
     if (!info || info->elements != 1)
         return kt_fail(error, KT_E_INVALID,
                        "%s: its %s are of dtype %" PRIu32 " (%s); a plain number is needed", name_of(view),
                        what, scales->dtype, kt_dtype_name(scales->dtype));
+    if (zeros && view->dtype != KT_DTYPE_INT4)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: only int4 weights may have zeros; these are %s",
+                       name_of(view), kt_dtype_name(view->dtype));
+    if (zeros ? scales->dtype != KT_DTYPE_U8 : !kt_dtype_scales(scales->dtype))
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: its %s are of dtype %s; they must be %s", name_of(view),
+                       what, kt_dtype_name(scales->dtype),
+                       zeros ? "u8" : "f32, f16, bf16, f64, f8_e4m3, f8_e5m2 or f8_e8m0");
     if (scales->group_rows == 0 || scales->group_cols == 0)
         return kt_fail(error, KT_E_INVALID,
                        "%s: a group of its %s is %" PRIu64 " x %" PRIu64 " weights; both must be at least 1",
@@ -95,7 +107,7 @@ static enum kt_status check_scales(const struct kt_view *view, const struct kt_s
 {
     if (!scales->data)
         return KT_OK;
-    enum kt_status status = check_numbers(view, scales, what, error);
+    enum kt_status status = check_numbers(view, scales, error);
     if (status != KT_OK)
         return status;
     struct grid grid;
@@ -147,10 +159,14 @@ enum kt_status kt_view_check_format(const struct kt_view *view, struct kt_error 
     if (status != KT_OK)
         return status;
     kt_view_format(view, &format);
+    if (kt_dtype_needs_scales(view->dtype) && format.scale_dtype == KT_DTYPE_NONE)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: %s weights stand for no real numbers without scales; set view.scales",
+                       name_of(view), info->name);
     if (format.scale_dtype != KT_DTYPE_NONE)
-        status = check_numbers(view, &view->scales, "scales", error);
+        status = check_numbers(view, &view->scales, error);
     if (status == KT_OK && format.zero_dtype != KT_DTYPE_NONE)
-        status = check_numbers(view, &view->zeros, "zeros", error);
+        status = check_numbers(view, &view->zeros, error);
     if (status == KT_OK && format.scale_dtype != KT_DTYPE_NONE && format.zero_dtype != KT_DTYPE_NONE)
         status = check_groups(view, error);
     return status;

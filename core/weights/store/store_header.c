@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dequantize.h"
+#include "core/weights/decode/scales_check.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"
 
@@ -100,8 +101,9 @@ static bool is_format(const struct kt_format *format)
     if (format->scale_dtype == KT_DTYPE_NONE)
         return !kt_dtype_needs_scales(format->dtype) && format->zero_dtype == KT_DTYPE_NONE &&
                format->group_rows == 0 && format->group_cols == 0;
-    return groups && kt_dtype_decodes(format->scale_dtype) &&
-           (format->zero_dtype == KT_DTYPE_NONE || format->zero_dtype == KT_DTYPE_U8);
+    return groups && kt_dtype_scales(format->scale_dtype) &&
+           (format->zero_dtype == KT_DTYPE_NONE ||
+            (format->zero_dtype == KT_DTYPE_U8 && format->dtype == KT_DTYPE_INT4));
 }
 
 /* Of each matrix: dtypes of scales and of zeros, rows and columns of a group. */

@@ -209,10 +209,10 @@ START_TEST(what_is_refused)
     lay(&good.zeros, KT_DTYPE_U8, scales, 1, 32, 0);
     view = good;
     view.zeros.dtype = KT_DTYPE_I8;
-    refuse(&view, KT_E_UNSUPPORTED, "zeros of type i8 cannot be decoded");
+    refuse(&view, KT_E_UNSUPPORTED, "its zeros are of dtype i8; they must be u8");
     view = good;
     view.dtype = KT_DTYPE_F4_E2M1;
-    refuse(&view, KT_E_UNSUPPORTED, "f4_e2m1 weights with zero points");
+    refuse(&view, KT_E_UNSUPPORTED, "only int4 weights may have zeros; these are f4_e2m1");
     view = good;
     lay(&view.zeros, KT_DTYPE_U8, scales, 1, 16, 0);
     refuse(&view, KT_E_INVALID, "scales stand for 1 x 32 weights each, its zeros for 1 x 16");

@@ -195,12 +195,25 @@ START_TEST(scales_are_checked)
     view.scales.dtype = 77;
     expect(kt_view_check(&view, &error), KT_E_INVALID, "77");
     view = good;
+    view.scales.dtype = KT_DTYPE_U8; /* a number, but none that a scale can be */
+    expect(kt_view_check(&view, &error), KT_E_UNSUPPORTED,
+           "its scales are of dtype u8; they must be f32, f16, bf16, f64, f8_e4m3, f8_e5m2 or f8_e8m0");
+    view = good;
     view.scales.col_stride = 2;
     expect(kt_view_check(&view, &error), KT_E_INVALID, "column stride of scales is 2");
     view = good;
+    view.dtype = KT_DTYPE_INT4;
+    view.cols = 8;
+    view.row_stride = view.block_stride = 4;
+    view.scales.group_cols = 8;
     view.zeros = view.scales;
+    expect(kt_view_check(&view, &error), KT_E_UNSUPPORTED, "its zeros are of dtype f32; they must be u8");
+    view.zeros.dtype = KT_DTYPE_U8;
+    ck_assert_int_eq(kt_view_check(&view, &error), KT_OK);
     view.zeros.size = 1;
     expect(kt_view_check(&view, &error), KT_E_INVALID, "zeros");
+    view.dtype = KT_DTYPE_F8_E4M3;
+    expect(kt_view_check(&view, &error), KT_E_UNSUPPORTED, "only int4 weights may have zeros");
     view = good;
     view.scales.group_rows = view.scales.group_cols = UINT64_MAX;
     view.scales.size = 4;
