@@ -44,7 +44,8 @@ const char *kt_config_plugin_folder(const struct kt_config *config);
 
 /*
  * Known settings of [core]:
- *   threads          int 0..4096     0    threads of all nodes; 0: one per core of the cpuset
+ *   threads          int 0..4096     0    threads of all nodes; 0: one per core of the cpuset, but no
+ *                                         more than the control groups' quota of CPU time suffices for
  *   numa_nodes       text            all  "all", or a list "0,2-3" of OS node numbers
  *   spin_us          int 0..1000000  1000 how long an idle worker spins before it sleeps
  *   huge_pages       bool            yes  advise huge pages for weights and buffers

@@ -3,6 +3,7 @@
 #include "core/machine/pool.h"
 
 #include "core/base/error.h"
+#include "core/machine/quota.h"
 #include "core/machine/thread.h"
 
 #include <hwloc/glibc-sched.h>
@@ -107,7 +108,7 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
     if (!pool)
         return kt_fail(error, KT_E_NOMEM, "no memory for the thread pool");
     memset(pool, 0, sizeof *pool);
-    pool->n_threads = n_threads ? n_threads : topology->n_cores;
+    pool->n_threads = n_threads ? n_threads : kt_quota_threads(topology->quota, topology->n_cores);
     pool->n_nodes = topology->n_nodes < pool->n_threads ? topology->n_nodes : pool->n_threads;
     /* A thread that spins must not keep the thread it waits for from its core. Threads that are not bound may
      * share a core even if there are enough cores. */

@@ -2,6 +2,7 @@
 #include "core/machine/topology.h"
 
 #include "core/base/error.h"
+#include "core/machine/quota.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -285,6 +286,7 @@ enum kt_status kt_topology_create(const char *nodes, struct kt_topology **out, s
     }
     if (status == KT_OK) {
         topology->real = hwloc_topology_is_thissystem(topology->hwloc);
+        topology->quota = topology->real ? kt_quota_read("") : 0;
         topology->binds_memory =
             topology->real && hwloc_get_nbobjs_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE) > 1;
         status = find_nodes(topology, nodes, error);

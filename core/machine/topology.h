@@ -20,6 +20,7 @@ struct kt_topology {
     uint32_t n_nodes;
     struct kt_node *node;
     uint32_t n_cores; /* of all nodes in use */
+    uint32_t quota;   /* thousandths of a CPU that control groups leave; 0: no limit, or a made-up machine */
     int real;         /* the topology is this machine's: binding means something */
     int binds_memory; /* and more than one node has memory */
     char idle[96];    /* CPUs whose own node has no memory, as 4-7,12: they are not used; or "" */

@@ -201,6 +201,11 @@ uint32_t kt_thread_claim(const struct kt_thread *thread, uint32_t counter);
  * this process leave, which is less in a container. Cached pages of files count as free. 0: unknown. */
 uint64_t kt_memory_available(void);
 
+/** Thousandths of a CPU that the control groups of this process allow it, as cpu.max or cpu.cfs_quota_us say:
+ * 2500 where threads get 2.5 seconds of CPUs in a second. 0: there is no such quota. A context without
+ * core.threads has no more threads than that, rounded up. Any thread. */
+uint32_t kt_cpu_quota(void);
+
 /* ---- checkpoint ----------------------------------------------------------------------------- */
 
 enum kt_io {

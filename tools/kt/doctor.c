@@ -250,6 +250,24 @@ static void check_amx(struct doctor *doctor, const struct kt_context_info *info)
                "sandbox must allow that call, or set core.cpu_variant = avx512_bf16");
 }
 
+/* Of the control groups. More threads than it is enough for are stopped together, within a stage. */
+static void check_quota(struct doctor *doctor, const struct kt_context_info *info)
+{
+    uint32_t quota = kt_cpu_quota();
+    char text[64];
+    if (quota == 0) {
+        report(doctor, "cpu quota", OK, "no limit", "");
+        return;
+    }
+    snprintf(text, sizeof(text), "%.4g CPUs' time for %" PRIu32 " threads", quota / 1000.0, info->n_threads);
+    if (info->n_threads > 1 && (info->n_threads - 1) * UINT64_C(1000) >= quota)
+        report(doctor, "cpu quota", WARNING, text,
+               "the kernel stops all of them whenever it is used up; set core.threads to 0, or raise the "
+               "control group's quota (cpu.max, docker run --cpus)");
+    else
+        report(doctor, "cpu quota", OK, text, "");
+}
+
 static void check_threads(struct doctor *doctor, const struct kt_context_info *info)
 {
     char text[64];
@@ -266,10 +284,11 @@ static void check_threads(struct doctor *doctor, const struct kt_context_info *i
                "there are fewer cores to run on; set core.threads to their number, or 0");
     else
         report(doctor, "threads", OK, text, "");
+    check_quota(doctor, info);
     if (info->idle_cpus[0])
         report(doctor, "idle cpus", OK, info->idle_cpus,
-               "no thread is bound to them: core.threads, core.numa_nodes or a node without memory leaves "
-               "them out");
+               "no thread is bound to them: core.threads, the CPU quota, core.numa_nodes or a node without "
+               "memory leaves them out");
     for (uint32_t i = 0; i < info->n_nodes; i++) {
         struct kt_node_info node;
         char memory[32];

@@ -80,7 +80,8 @@ class Context(Handle):
     """Configuration, threads and plugins. Layers keep theirs alive; one process may have several.
 
     threads
-        threads of all NUMA nodes; None: as configured, by default one for each core of this process
+        threads of all NUMA nodes; None: as configured, by default one for each core of this process, but no more
+        than its control group's quota of CPU time is enough for
     numa_nodes
         numbers of the nodes to use; None: as configured, by default all
     backend
