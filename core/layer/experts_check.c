@@ -3,7 +3,7 @@
 #include "core/layer/experts_check.h"
 
 #include "core/base/error.h"
-#include "core/weights/decode/dequantize.h"
+#include "core/weights/decode/dtype.h"
 #include "core/weights/decode/scales_check.h"
 #include "core/weights/decode/view.h"
 #include "core/weights/weights.h"

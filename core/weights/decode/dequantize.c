@@ -204,11 +204,6 @@ float kt_dtype_number(uint32_t dtype, const uint8_t *number)
     return value;
 }
 
-bool kt_dtype_needs_scales(uint32_t dtype)
-{
-    return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_INT4;
-}
-
 bool kt_dtype_decodes(uint32_t dtype)
 {
     return plain_decoder(dtype) || block_decoder(dtype);

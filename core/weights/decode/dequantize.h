@@ -16,7 +16,4 @@ bool kt_dtype_decodes(uint32_t dtype);
 /* One number of a plain dtype that kt_dtype_decodes. */
 float kt_dtype_number(uint32_t dtype, const uint8_t *number);
 
-/* Are weights of this dtype integers that mean nothing without scales? */
-bool kt_dtype_needs_scales(uint32_t dtype);
-
 #endif

@@ -100,3 +100,24 @@ void kt_dtype_block(uint32_t dtype, uint32_t *elements, uint32_t *bytes)
     if (bytes)
         *bytes = info ? info->bytes : 0;
 }
+
+bool kt_dtype_scales(uint32_t dtype)
+{
+    switch (dtype) {
+    case KT_DTYPE_F32:
+    case KT_DTYPE_F16:
+    case KT_DTYPE_BF16:
+    case KT_DTYPE_F64:
+    case KT_DTYPE_F8_E4M3:
+    case KT_DTYPE_F8_E5M2:
+    case KT_DTYPE_F8_E8M0:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool kt_dtype_needs_scales(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_INT4;
+}

@@ -4,6 +4,7 @@
 #define KT_CORE_WEIGHTS_DECODE_DTYPE_H
 
 #include <kt/types.h>
+#include <stdbool.h>
 
 struct kt_dtype_info {
     const char *name;
@@ -15,6 +16,12 @@ struct kt_dtype_info {
 
 /* NULL for a number that is no dtype. */
 const struct kt_dtype_info *kt_dtype_find(uint32_t dtype);
+
+/* May scales have this dtype? It is one of the floating-point types. */
+bool kt_dtype_scales(uint32_t dtype);
+
+/* Are weights of this dtype integers that mean nothing without scales? */
+bool kt_dtype_needs_scales(uint32_t dtype);
 
 enum kt_dtype kt_dtype_from_ggml(uint32_t number);
 enum kt_dtype kt_dtype_from_safetensors(const char *name);

@@ -46,7 +46,7 @@ FIND(find16, uint16_t)
 FIND(find32, uint32_t)
 FIND(find64, uint64_t)
 
-/* What a scale of each dtype that one may have must not exceed without its sign. */
+/* What a scale of each dtype of kt_dtype_scales must not exceed without its sign. */
 static const struct limit {
     uint64_t sign, most; /* bits */
 } limits[] = {
@@ -58,12 +58,6 @@ static const struct limit {
     [KT_DTYPE_F8_E5M2] = {0x80, 0x7b},
     [KT_DTYPE_F8_E8M0] = {0, 0xfe},
 };
-enum { N_LIMITS = sizeof limits / sizeof limits[0] };
-
-bool kt_dtype_scales(uint32_t dtype)
-{
-    return dtype < N_LIMITS && limits[dtype].most != 0;
-}
 
 /* Is one of n dense numbers not finite, or negative if that is not allowed? */
 static bool find_odd(const uint8_t *source, uint64_t n, uint32_t dtype, bool negative)

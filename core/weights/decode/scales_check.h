@@ -4,10 +4,6 @@
 #define KT_CORE_WEIGHTS_DECODE_SCALES_CHECK_H
 
 #include <kt/kt.h>
-#include <stdbool.h>
-
-/* May scales have this dtype? It is one of the floating-point types. */
-bool kt_dtype_scales(uint32_t dtype);
 
 /* Are all scales of a valid view finite, and those of FP8 weights at least 0? `label` and `name` are those of
  * file and tensor, for the message. */

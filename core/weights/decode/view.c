@@ -4,9 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/size.h"
-#include "core/weights/decode/dequantize.h"
 #include "core/weights/decode/dtype.h"
-#include "core/weights/decode/scales_check.h"
 
 #include <inttypes.h>
 #include <kt/kt.h>

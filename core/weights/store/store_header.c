@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dequantize.h"
-#include "core/weights/decode/scales_check.h"
+#include "core/weights/decode/dtype.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"
 
