@@ -2,6 +2,7 @@
 /* host_call.c - submit and wait as functions that a GPU's stream calls. */
 #include "core/async/host_call.h"
 #include "core/base/error.h"
+#include "core/base/lock.h"
 #include "core/context/context.h"
 #include "core/forward/forward.h"
 #include "core/layer/layer.h"
@@ -12,7 +13,7 @@
 
 struct kt_host_call {
     struct kt_host_params params;
-    pthread_mutex_t lock;    /* of what follows */
+    struct kt_lock lock;     /* of what follows */
     uint64_t ticket;         /* not waited for; 0: none */
     bool expects_wait;       /* a submit has run, and no wait since that found its forward done */
     struct kt_error failure; /* the first since kt_host_call_status */
@@ -55,7 +56,7 @@ enum kt_status kt_host_call_create(const struct kt_host_params *params, struct k
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a call", params->layer->name);
     call->params = *params;
     call->params.timeout_ms = params->timeout_ms ? params->timeout_ms : 60000;
-    (void)pthread_mutex_init(&call->lock, NULL);
+    kt_lock_init(&call->lock);
     *out = call;
     return KT_OK;
 }
@@ -66,42 +67,46 @@ void kt_host_call_destroy(struct kt_host_call *call)
         return;
     if (call->ticket)
         (void)kt_queue_wait(queue_of(call), call->ticket, NULL);
-    (void)pthread_mutex_destroy(&call->lock);
+    kt_lock_destroy(&call->lock);
     free(call);
 }
 
 static void keep_failure(struct kt_host_call *call, enum kt_status status, const struct kt_error *error)
 {
-    (void)pthread_mutex_lock(&call->lock);
+    if (!kt_lock_take(&call->lock))
+        return;
     if (call->failure.status == KT_OK) {
         call->failure = *error;
         call->failure.status = status;
     }
-    (void)pthread_mutex_unlock(&call->lock);
+    kt_lock_give(&call->lock);
 }
 
 static uint64_t read_ticket(struct kt_host_call *call)
 {
-    (void)pthread_mutex_lock(&call->lock);
+    if (!kt_lock_take(&call->lock))
+        return 0;
     uint64_t ticket = call->ticket;
-    (void)pthread_mutex_unlock(&call->lock);
+    kt_lock_give(&call->lock);
     return ticket;
 }
 
 static void write_ticket(struct kt_host_call *call, uint64_t ticket)
 {
-    (void)pthread_mutex_lock(&call->lock);
+    if (!kt_lock_take(&call->lock))
+        return;
     call->ticket = ticket;
-    (void)pthread_mutex_unlock(&call->lock);
+    kt_lock_give(&call->lock);
 }
 
 /* Says what it was. */
 static bool set_expects_wait(struct kt_host_call *call, bool expects_wait)
 {
-    (void)pthread_mutex_lock(&call->lock);
+    if (!kt_lock_take(&call->lock))
+        return false;
     bool before = call->expects_wait;
     call->expects_wait = expects_wait;
-    (void)pthread_mutex_unlock(&call->lock);
+    kt_lock_give(&call->lock);
     return before;
 }
 
@@ -172,11 +177,12 @@ enum kt_status kt_host_call_status(struct kt_host_call *call, struct kt_error *e
 {
     if (!call)
         return kt_fail(error, KT_E_INVALID, "kt_host_call_status: call must not be NULL");
-    (void)pthread_mutex_lock(&call->lock);
+    if (!kt_lock_take(&call->lock))
+        return kt_lock_fail(kt_host_call_name(call), error);
     enum kt_status status = call->failure.status;
     if (status != KT_OK && error)
         *error = call->failure;
     call->failure.status = KT_OK;
-    (void)pthread_mutex_unlock(&call->lock);
+    kt_lock_give(&call->lock);
     return status;
 }

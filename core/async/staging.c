@@ -52,7 +52,8 @@ enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct k
         return status;
     struct kt_stagings *stagings = &context->stagings;
     struct kt_staging_set *made = NULL;
-    (void)pthread_mutex_lock(&stagings->lock);
+    if (!kt_lock_take(&stagings->lock))
+        return kt_lock_fail(__func__, error);
     for (uint32_t i = 0; i < n_sizes && status == KT_OK; i++) {
         const struct kt_staging_set *old = kt_staging_find(stagings->first, params, sizes[i]);
         const struct kt_staging_set *twin = kt_staging_find(made, params, sizes[i]);
@@ -68,7 +69,7 @@ enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct k
         *end = stagings->first;
         stagings->first = made;
     }
-    (void)pthread_mutex_unlock(&stagings->lock);
+    kt_lock_give(&stagings->lock);
     return status;
 }
 
@@ -116,13 +117,14 @@ enum kt_status kt_staging_get(struct kt_context *context, const struct kt_stagin
     if (status != KT_OK)
         return status;
     struct kt_stagings *stagings = &context->stagings;
-    (void)pthread_mutex_lock(&stagings->lock);
+    if (!kt_lock_take(&stagings->lock))
+        return kt_lock_fail(__func__, error);
     const struct kt_staging_set *set = kt_staging_find(stagings->first, params, n_tokens);
     if (!set && (status = kt_staging_make(params, round_up(n_tokens), &stagings->first, error)) == KT_OK)
         set = stagings->first;
     if (set)
         fill(set, n_tokens, position, staging);
-    (void)pthread_mutex_unlock(&stagings->lock);
+    kt_lock_give(&stagings->lock);
     return status;
 }
 
@@ -136,7 +138,8 @@ enum kt_status kt_clear_buffers(struct kt_context *context, const struct kt_stag
         return status;
     struct kt_staging_set *cleared = NULL;
     kt_queue_drain(context->queue);
-    (void)pthread_mutex_lock(&context->stagings.lock);
+    if (!kt_lock_take(&context->stagings.lock))
+        return kt_lock_fail(__func__, error);
     for (struct kt_staging_set **at = &context->stagings.first; *at;) {
         struct kt_staging_set *set = *at;
         if (params && !kt_staging_fits(set, params)) {
@@ -147,7 +150,7 @@ enum kt_status kt_clear_buffers(struct kt_context *context, const struct kt_stag
         set->next = cleared;
         cleared = set;
     }
-    (void)pthread_mutex_unlock(&context->stagings.lock);
+    kt_lock_give(&context->stagings.lock);
     kt_staging_free(cleared);
     return KT_OK;
 }

@@ -89,11 +89,14 @@ enum kt_status kt_staging_make(const struct kt_staging_params *params, uint32_t 
 
 void kt_stagings_init(struct kt_stagings *stagings)
 {
-    (void)pthread_mutex_init(&stagings->lock, NULL);
+    kt_lock_init(&stagings->lock);
 }
 
 void kt_stagings_destroy(struct kt_stagings *stagings)
 {
-    kt_staging_free(stagings->first);
-    (void)pthread_mutex_destroy(&stagings->lock);
+    if (kt_lock_take(&stagings->lock)) {
+        kt_staging_free(stagings->first);
+        kt_lock_give(&stagings->lock);
+    }
+    kt_lock_destroy(&stagings->lock);
 }

@@ -9,8 +9,9 @@
 #ifndef KT_CORE_CONTEXT_STAGINGS_H
 #define KT_CORE_CONTEXT_STAGINGS_H
 
+#include "core/base/lock.h"
+
 #include <kt/gpu.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 struct kt_staging_set {
@@ -23,7 +24,7 @@ struct kt_staging_set {
 };
 
 struct kt_stagings {
-    pthread_mutex_t lock;
+    struct kt_lock lock;
     struct kt_staging_set *first; /* in any order: there are a few dozen */
 };
 

@@ -3,10 +3,10 @@
 #ifndef KT_CORE_KV_CACHE_H
 #define KT_CORE_KV_CACHE_H
 
+#include "core/base/lock.h"
 #include "core/machine/buffer.h"
 
 #include <kt/kt.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 /* A declared field. A page, and the states of a sequence, have a part on each node: fields in their order, of
@@ -49,7 +49,7 @@ struct kt_kv {
     uint64_t bytes, table_bytes;
     uint64_t max_tokens; /* as declared; UINT64_MAX: no limit but the pages */
     uint32_t n_pages, max_sequences, table_pages;
-    pthread_mutex_t lock; /* of all below, which stands in `tables` */
+    struct kt_lock lock; /* of all below, which stands in `tables` */
     bool destroyed;
     uint32_t n_free, n_shared, n_closed;
     uint32_t *free, *references; /* of pages */

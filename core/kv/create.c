@@ -245,7 +245,7 @@ enum kt_status kt_kv_create(struct kt_context *context, const struct kt_kv_param
         return status;
     }
     (void)kt_context_retain(context);
-    (void)pthread_mutex_init(&kv->lock, NULL); /* cannot fail with default attributes on Linux */
+    kt_lock_init(&kv->lock);
     status = allocate(kv, error);
     if (status != KT_OK) {
         kt_kv_free(kv);
@@ -263,20 +263,20 @@ enum kt_status kt_kv_create(struct kt_context *context, const struct kt_kv_param
 
 void kt_kv_destroy(struct kt_kv *kv)
 {
-    if (!kv)
+    if (!kv || !kt_lock_take(&kv->lock))
         return;
-    (void)pthread_mutex_lock(&kv->lock);
     bool last = kv->n_closed == kv->max_sequences;
     kv->destroyed = true;
-    (void)pthread_mutex_unlock(&kv->lock);
+    kt_lock_give(&kv->lock);
     if (last)
         kt_kv_free(kv);
 }
 
 void kt_kv_info(const struct kt_kv *kv, struct kt_kv_info *info)
 {
-    pthread_mutex_t *lock = &((struct kt_kv *)(uintptr_t)kv)->lock;
-    (void)pthread_mutex_lock(lock);
+    struct kt_lock *lock = &((struct kt_kv *)(uintptr_t)kv)->lock;
+    bool locked = kt_lock_take(lock); /* else what no other thread changes any more is described */
     describe(kv, info);
-    (void)pthread_mutex_unlock(lock);
+    if (locked)
+        kt_lock_give(lock);
 }

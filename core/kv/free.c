@@ -13,7 +13,7 @@ void kt_kv_free(struct kt_kv *kv)
     }
     kt_buffer_destroy(&kv->tables);
     kt_kv_declaration_free(&kv->declared);
-    (void)pthread_mutex_destroy(&kv->lock);
+    kt_lock_destroy(&kv->lock);
     kt_context_destroy(kv->context);
     free(kv);
 }

@@ -10,14 +10,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void lock_cache(struct kt_kv *kv)
+static enum kt_status lock_cache(struct kt_kv *kv, struct kt_error *error)
 {
-    (void)pthread_mutex_lock(&kv->lock);
+    return kt_lock_take(&kv->lock) ? KT_OK : kt_lock_fail("the cache", error);
 }
 
 static enum kt_status unlock_cache(struct kt_kv *kv, enum kt_status status)
 {
-    (void)pthread_mutex_unlock(&kv->lock);
+    kt_lock_give(&kv->lock);
     return status;
 }
 
@@ -49,8 +49,10 @@ enum kt_status kt_kv_sequence_open(struct kt_kv *kv, struct kt_kv_sequence **seq
 {
     if (!kv || !sequence)
         return kt_fail(error, KT_E_INVALID, "kt_kv_sequence_open: kv and sequence must not be NULL");
-    lock_cache(kv);
-    enum kt_status status = take_slot(kv, sequence, error);
+    enum kt_status status = lock_cache(kv, error);
+    if (status != KT_OK)
+        return status;
+    status = take_slot(kv, sequence, error);
     if (status == KT_OK)
         kt_kv_states_set(kv, (*sequence)->slot, (*sequence)->slot);
     return unlock_cache(kv, status);
@@ -61,7 +63,8 @@ void kt_kv_sequence_close(struct kt_kv_sequence *sequence)
     if (!sequence)
         return;
     struct kt_kv *kv = sequence->kv;
-    lock_cache(kv);
+    if (lock_cache(kv, NULL) != KT_OK)
+        return;
     kt_kv_pages_drop(kv, sequence->pages, sequence->n_pages);
     sequence->n_pages = 0;
     kv->closed[kv->n_closed++] = sequence->slot;
@@ -74,7 +77,7 @@ void kt_kv_sequence_close(struct kt_kv_sequence *sequence)
 void kt_kv_sequence_info(const struct kt_kv_sequence *sequence, struct kt_kv_sequence_info *info)
 {
     struct kt_kv *kv = sequence->kv;
-    lock_cache(kv);
+    bool locked = lock_cache(kv, NULL) == KT_OK; /* else no other thread changes anything any more */
     *info = (struct kt_kv_sequence_info){
         .tokens = sequence->tokens,
         .room = sequence->reserved,
@@ -82,7 +85,8 @@ void kt_kv_sequence_info(const struct kt_kv_sequence *sequence, struct kt_kv_seq
         .n_pages = sequence->n_pages,
         .shared_pages = sequence->n_pages - kt_kv_pages_unshared(kv, sequence->pages, sequence->n_pages),
     };
-    (void)unlock_cache(kv, KT_OK);
+    if (locked)
+        (void)unlock_cache(kv, KT_OK);
 }
 
 /* ---- growing ---- */
@@ -128,8 +132,10 @@ enum kt_status kt_kv_sequence_reserve(struct kt_kv_sequence *sequence, uint64_t 
                        "%" PRIu64 " tokens at position %" PRIu64 ": a sequence has at most %" PRIu64
                        " (max_tokens)",
                        n_tokens, position, kv->max_tokens);
-    lock_cache(kv);
-    enum kt_status status = grow(sequence, end, error);
+    enum kt_status status = lock_cache(kv, error);
+    if (status != KT_OK)
+        return status;
+    status = grow(sequence, end, error);
     if (status == KT_OK)
         sequence->reserved = n_tokens;
     return unlock_cache(kv, status);
@@ -199,7 +205,9 @@ enum kt_status kt_kv_sequence_truncate(struct kt_kv_sequence *sequence, uint64_t
     enum kt_status status = check_length(sequence, n_tokens, error);
     if (status != KT_OK)
         return status;
-    lock_cache(sequence->kv);
+    status = lock_cache(sequence->kv, error);
+    if (status != KT_OK)
+        return status;
     return unlock_cache(sequence->kv, cut(sequence, n_tokens, error));
 }
 
@@ -237,6 +245,8 @@ enum kt_status kt_kv_sequence_fork(struct kt_kv_sequence *sequence, uint64_t n_t
     enum kt_status status = check_length(sequence, n_tokens, error);
     if (status != KT_OK)
         return status;
-    lock_cache(sequence->kv);
+    status = lock_cache(sequence->kv, error);
+    if (status != KT_OK)
+        return status;
     return unlock_cache(sequence->kv, fork_locked(sequence, n_tokens, fork, error));
 }

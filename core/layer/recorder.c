@@ -3,10 +3,10 @@
 #include "core/layer/recorder.h"
 
 #include "core/base/error.h"
+#include "core/base/lock.h"
 #include "core/base/size.h"
 #include "core/context/context.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ struct kt_recorder {
      * `in`; `out` belongs to the holder of `lock`. */
     atomic_uint_fast64_t in, out;
     atomic_uint_fast64_t n_batches, n_tokens, n_dropped_batches, n_dropped_tokens;
-    pthread_mutex_t lock;  /* held while the ring is emptied */
+    struct kt_lock lock;   /* held while the ring is emptied */
     struct source *source; /* guarded by the pool's lock, as n_sources is */
     uint32_t n_sources;
 };
@@ -58,7 +58,7 @@ enum kt_status kt_recorder_create(struct kt_context *context, const struct kt_re
     memset(recorder->ring, 0, recorder->size); /* so that forwards meet no page faults */
     recorder->hidden_states = params->hidden_states != 0;
     atomic_init(&recorder->references, 1);
-    (void)pthread_mutex_init(&recorder->lock, NULL);
+    kt_lock_init(&recorder->lock);
     recorder->context = kt_context_retain(context);
     *out = recorder;
     return KT_OK;
@@ -69,7 +69,7 @@ void kt_recorder_destroy(struct kt_recorder *recorder)
     if (!recorder || atomic_fetch_sub(&recorder->references, 1) != 1)
         return;
     kt_context_destroy(recorder->context);
-    (void)pthread_mutex_destroy(&recorder->lock);
+    kt_lock_destroy(&recorder->lock);
     free(recorder->source);
     free(recorder->ring);
     free(recorder);
@@ -212,7 +212,8 @@ enum kt_status kt_recorder_drain(struct kt_recorder *recorder, kt_recorded_fn si
     if (!recorder || !sink)
         return kt_fail(error, KT_E_INVALID, "kt_recorder_drain: recorder and sink must not be NULL");
     enum kt_status status = KT_OK;
-    (void)pthread_mutex_lock(&recorder->lock);
+    if (!kt_lock_take(&recorder->lock))
+        return kt_lock_fail("the recorder", error);
     uint64_t end = atomic_load_explicit(&recorder->in, memory_order_acquire);
     uint64_t at = atomic_load_explicit(&recorder->out, memory_order_relaxed);
     while (at != end && status == KT_OK) {
@@ -227,7 +228,7 @@ enum kt_status kt_recorder_drain(struct kt_recorder *recorder, kt_recorded_fn si
             atomic_store_explicit(&recorder->out, at, memory_order_release);
         }
     }
-    (void)pthread_mutex_unlock(&recorder->lock);
+    kt_lock_give(&recorder->lock);
     return status;
 }
 
@@ -249,7 +250,8 @@ static uint64_t list_records(const struct kt_recorder *recorder, uint64_t at, ui
 enum kt_status kt_recorder_hold(struct kt_recorder *recorder, struct kt_held_records *held,
                                 struct kt_error *error)
 {
-    (void)pthread_mutex_lock(&recorder->lock);
+    if (!kt_lock_take(&recorder->lock))
+        return kt_lock_fail("the recorder", error);
     uint64_t begin = atomic_load_explicit(&recorder->out, memory_order_relaxed);
     held->end = atomic_load_explicit(&recorder->in, memory_order_acquire);
     held->n = list_records(recorder, begin, held->end, NULL);
@@ -259,7 +261,7 @@ enum kt_status kt_recorder_hold(struct kt_recorder *recorder, struct kt_held_rec
         (void)list_records(recorder, begin, held->end, held->record);
         return KT_OK;
     }
-    (void)pthread_mutex_unlock(&recorder->lock);
+    kt_lock_give(&recorder->lock);
     return kt_fail(error, KT_E_NOMEM, "no memory to write %llu batches", (unsigned long long)held->n);
 }
 
@@ -267,6 +269,6 @@ void kt_recorder_release(struct kt_recorder *recorder, struct kt_held_records *h
 {
     if (written)
         atomic_store_explicit(&recorder->out, held->end, memory_order_release);
-    (void)pthread_mutex_unlock(&recorder->lock);
+    kt_lock_give(&recorder->lock);
     free(held->record);
 }

@@ -182,7 +182,8 @@ static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer,
     enum kt_status status = find_experts(checkpoint, layer, experts, n_experts, &moe, error);
     if (status != KT_OK)
         return status;
-    (void)pthread_mutex_lock(&checkpoint->lock);
+    if (!kt_lock_take(&checkpoint->lock))
+        return kt_lock_fail(checkpoint->label, error);
     status = checkpoint->experts(checkpoint, moe, experts, n_experts, error);
     if (status == KT_OK) {
         moe->shown |= for_good;
@@ -190,7 +191,7 @@ static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer,
     } else {
         release_unused(checkpoint, moe);
     }
-    (void)pthread_mutex_unlock(&checkpoint->lock);
+    kt_lock_give(&checkpoint->lock);
     return status;
 }
 
@@ -209,12 +210,11 @@ enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t laye
 void kt_checkpoint_unuse(struct kt_checkpoint *checkpoint, uint64_t layer)
 {
     struct kt_moe *moe;
-    if (find_layer(checkpoint, layer, &moe, NULL) != KT_OK)
+    if (find_layer(checkpoint, layer, &moe, NULL) != KT_OK || !kt_lock_take(&checkpoint->lock))
         return;
-    (void)pthread_mutex_lock(&checkpoint->lock);
     moe->uses--;
     release_unused(checkpoint, moe);
-    (void)pthread_mutex_unlock(&checkpoint->lock);
+    kt_lock_give(&checkpoint->lock);
 }
 
 enum kt_status kt_checkpoint_release_layer(struct kt_checkpoint *checkpoint, uint64_t layer,
@@ -226,9 +226,10 @@ enum kt_status kt_checkpoint_release_layer(struct kt_checkpoint *checkpoint, uin
     enum kt_status status = find_layer(checkpoint, layer, &moe, error);
     if (status != KT_OK)
         return status;
-    (void)pthread_mutex_lock(&checkpoint->lock);
+    if (!kt_lock_take(&checkpoint->lock))
+        return kt_lock_fail(checkpoint->label, error);
     moe->shown = false;
     release_unused(checkpoint, moe);
-    (void)pthread_mutex_unlock(&checkpoint->lock);
+    kt_lock_give(&checkpoint->lock);
     return KT_OK;
 }

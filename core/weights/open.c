@@ -28,8 +28,11 @@ static enum kt_status check_params(const char *path, const struct kt_checkpoint_
     return KT_OK;
 }
 
-static void destroy(struct kt_checkpoint *checkpoint)
+/* Frees what the lock guards, and the layers. In a child that was forked while it changed, it stays. */
+static void free_layers(struct kt_checkpoint *checkpoint)
 {
+    if (!kt_lock_take(&checkpoint->lock))
+        return;
     for (uint64_t i = 0; i < checkpoint->n_moe + checkpoint->n_beyond; i++) {
         if (checkpoint->release)
             checkpoint->release(&checkpoint->moe[i]);
@@ -38,6 +41,12 @@ static void destroy(struct kt_checkpoint *checkpoint)
         free(checkpoint->moe[i].map);
     }
     free(checkpoint->moe);
+    kt_lock_give(&checkpoint->lock);
+}
+
+static void destroy(struct kt_checkpoint *checkpoint)
+{
+    free_layers(checkpoint);
     for (uint64_t i = 0; i < checkpoint->n_linears; i++)
         free(checkpoint->linear[i]);
     free(checkpoint->linear);
@@ -48,7 +57,7 @@ static void destroy(struct kt_checkpoint *checkpoint)
     kt_tensors_free(&checkpoint->tensors);
     kt_checkpoint_drop_files(checkpoint);
     free(checkpoint->folder);
-    (void)pthread_mutex_destroy(&checkpoint->lock);
+    kt_lock_destroy(&checkpoint->lock);
     free(checkpoint);
 }
 
@@ -62,7 +71,7 @@ enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_p
     if (!opened)
         return kt_fail(error, KT_E_NOMEM, "no memory to open a checkpoint");
     atomic_init(&opened->references, 1);
-    (void)pthread_mutex_init(&opened->lock, NULL);
+    kt_lock_init(&opened->lock);
     opened->io = params ? params->io : KT_IO_MMAP;
     if (params)
         opened->log = (struct kt_log){params->log, params->log_data, KT_LOG_INFO};

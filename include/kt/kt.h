@@ -18,6 +18,11 @@
  * of its scales may be anywhere. More is nowhere needed, unless a function says so; memory aligned to 64
  * bytes may be faster.
  *
+ * A child that is forked has none of a context's threads: what needs them fails with KT_E_STATE there. So
+ * does what another thread of the parent was working on at that moment: a checkpoint's experts, a cache, a
+ * recorder, staging buffers. All of it may be destroyed, nothing waits, and other checkpoints and a new
+ * context work.
+ *
  * The library never prints, exits, aborts or installs signal handlers.
  */
 #ifndef KT_KT_H

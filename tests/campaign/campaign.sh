@@ -33,7 +33,7 @@ model=$tiny/tiny-moe-q4_k_m.gguf
 bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
 
 # Seconds of each part; some have an end of their own.
-parts="gguf safetensors folder store ini trace stats tokenizer grammar plugin prefix http shrink batches views kill power places faults client memory fuzz"
+parts="gguf safetensors folder store ini trace stats tokenizer grammar plugin prefix http shrink batches views forks kill power places faults client memory fuzz"
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
@@ -127,6 +127,7 @@ part_http() { count http sh "$KT_TEST_SOURCE/tests/campaign/http.sh" "$share" "$
 part_shrink() { count shrink sh "$KT_TEST_SOURCE/tests/campaign/shrink.sh" "$share" "$(seed shrink)"; }
 part_batches() { count batches "$(real batches)" "$share" "$(seed batches)"; }
 part_views() { mkdir -p "$work/views" && count views "$(real views)" "$share" "$(seed views)" "$work/views"; }
+part_forks() { count forks "$(real forks)" "$share" "$(seed forks)" "$bf16"; }
 part_kill() { count kill "$attack" kill "$share" "$(seed kill)" "$work/killed" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/killed"; }
 # The power fails in a folder that COMMAND writes to: new, with what it wrote before, or with something older.
 lose_power()

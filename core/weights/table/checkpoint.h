@@ -8,11 +8,11 @@
 #ifndef KT_CORE_WEIGHTS_TABLE_CHECKPOINT_H
 #define KT_CORE_WEIGHTS_TABLE_CHECKPOINT_H
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -116,7 +116,7 @@ struct kt_checkpoint {
     struct kt_folder_file *files; /* likewise */
     struct kt_tensor **odd;       /* beside weights, unknown (model/beside.c), then NULL; NULL: not listed */
     struct kt_model_config *config; /* of config.json, for weights; NULL: not read yet */
-    pthread_mutex_t lock;           /* of decoded layers, since any thread may unload a layer */
+    struct kt_lock lock;            /* of decoded layers, since any thread may unload a layer */
     /* Why the experts of this model cannot be computed, with the file that says so; "": they can. */
     char refusal[sizeof((struct kt_error *)NULL)->message];
 };

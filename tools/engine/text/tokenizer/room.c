@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/text/tokenizer/room.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* A long text leaves no more than this behind. */
@@ -33,13 +34,25 @@ void kt_rooms_free(struct kt_room *room)
     }
 }
 
+/* Nobody waits for the lock, which is held for a few instructions only: in a child that was forked then it is
+ * held for ever. Who does not get it makes a room, or frees one. */
+static bool is_mine(struct kt_tokenizer *tokenizer)
+{
+    for (int i = 0; i < 100; i++)
+        if (pthread_mutex_trylock(&tokenizer->lock) == 0)
+            return true;
+    return false;
+}
+
 struct kt_room *kt_room_take(struct kt_tokenizer *tokenizer)
 {
-    (void)pthread_mutex_lock(&tokenizer->lock);
-    struct kt_room *room = tokenizer->rooms;
-    if (room)
-        tokenizer->rooms = room->next;
-    (void)pthread_mutex_unlock(&tokenizer->lock);
+    struct kt_room *room = NULL;
+    if (is_mine(tokenizer)) {
+        room = tokenizer->rooms;
+        if (room)
+            tokenizer->rooms = room->next;
+        (void)pthread_mutex_unlock(&tokenizer->lock);
+    }
     if (room)
         return room;
     room = calloc(1, sizeof(*room));
@@ -63,7 +76,10 @@ void kt_room_give_back(struct kt_tokenizer *tokenizer, struct kt_room *room)
     }
     if (room->bpe.capacity > KEPT_BYTES / sizeof(struct kt_symbol))
         kt_bpe_room_free(&room->bpe);
-    (void)pthread_mutex_lock(&tokenizer->lock);
+    if (!is_mine(tokenizer)) {
+        free_one(room);
+        return;
+    }
     room->next = tokenizer->rooms;
     tokenizer->rooms = room;
     (void)pthread_mutex_unlock(&tokenizer->lock);
