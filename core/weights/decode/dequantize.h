@@ -3,6 +3,8 @@
 #ifndef KT_CORE_WEIGHTS_DECODE_DEQUANTIZE_H
 #define KT_CORE_WEIGHTS_DECODE_DEQUANTIZE_H
 
+#include "core/weights/decode/dtype.h"
+
 #include <kt/kt.h>
 #include <stdbool.h>
 

@@ -86,6 +86,10 @@ static enum kt_status check_numbers(const struct kt_view *view, const struct kt_
         return kt_fail(error, KT_E_INVALID,
                        "%s: its %s are of dtype %" PRIu32 " (%s); a plain number is needed", name_of(view),
                        what, scales->dtype, kt_dtype_name(scales->dtype));
+    if (scales->group_rows == 0 || scales->group_cols == 0)
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: a group of its %s is %" PRIu64 " x %" PRIu64 " weights; both must be at least 1",
+                       name_of(view), what, scales->group_rows, scales->group_cols);
     if (zeros && view->dtype != KT_DTYPE_INT4)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: only int4 weights may have zeros; these are %s",
                        name_of(view), kt_dtype_name(view->dtype));
@@ -93,10 +97,6 @@ static enum kt_status check_numbers(const struct kt_view *view, const struct kt_
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: its %s are of dtype %s; they must be %s", name_of(view),
                        what, kt_dtype_name(scales->dtype),
                        zeros ? "u8" : "f32, f16, bf16, f64, f8_e4m3, f8_e5m2 or f8_e8m0");
-    if (scales->group_rows == 0 || scales->group_cols == 0)
-        return kt_fail(error, KT_E_INVALID,
-                       "%s: a group of its %s is %" PRIu64 " x %" PRIu64 " weights; both must be at least 1",
-                       name_of(view), what, scales->group_rows, scales->group_cols);
     return KT_OK;
 }
 
