@@ -292,6 +292,9 @@ enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t positio
             layer->name, forward->n_tokens, forward->top_k, layer->params.n_experts,
             (unsigned long long)layer->params.hidden_size, params->max_tokens, params->top_k,
             params->n_experts, (unsigned long long)params->hidden_size);
+    status = kt_forward_check_overlap(layer, forward, error);
+    if (status != KT_OK)
+        return status;
     struct kt_task task = {.run = run_immediate,
                            .after = run_deferred,
                            .after_data = deferral,

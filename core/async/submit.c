@@ -38,6 +38,8 @@ enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *
 {
     struct forward_task argument = {.layer = layer};
     enum kt_status status = kt_forward_check(layer, given, &argument.forward, error);
+    if (status == KT_OK)
+        status = kt_forward_check_overlap(layer, &argument.forward, error);
     if (status != KT_OK)
         return status;
     struct kt_task task = {.run = run_forward, .name = layer->name, .outstanding = &layer->outstanding};

@@ -10,6 +10,7 @@
 #include "core/attention/attention.h"
 #include "core/backend/backend.h"
 #include "core/base/error.h"
+#include "core/base/overlap.h"
 #include "core/base/size.h"
 #include "core/context/context.h"
 #include "core/kv/cache.h"
@@ -344,6 +345,26 @@ static enum kt_status check_item(const struct kt_attention *attention, const str
     return KT_OK;
 }
 
+/* A tile's outputs are written while others' queries are still to be read. */
+static enum kt_status check_overlap(const struct run *run, uint32_t i, struct kt_error *error)
+{
+    const struct kt_attention *attention = run->attention;
+    const struct kt_attention_batch *batch = run->batch;
+    const struct kt_attention_item *item = &batch->items[i];
+    const struct kt_attention_shape *shape = &attention->layout.shape;
+    uint64_t heads = attention->n_heads;
+    const struct kt_memory_rows queries = {item->queries,
+                                           heads * shape->key_size * kt_element_size(batch->query_dtype),
+                                           (uint64_t)run->query_stride, item->n_tokens};
+    const struct kt_memory_rows output = {item->output,
+                                          heads * shape->value_size * kt_element_size(batch->output_dtype),
+                                          (uint64_t)run->output_stride, item->n_tokens};
+    if (kt_rows_overlap(&queries, &output))
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: item %u: output overlaps queries; give it memory of its own", attention->name, i);
+    return KT_OK;
+}
+
 static enum kt_status check(struct run *run, struct kt_error *error)
 {
     const struct kt_attention *attention = run->attention;
@@ -359,8 +380,11 @@ static enum kt_status check(struct run *run, struct kt_error *error)
     if (status == KT_OK)
         status = check_stride(attention, "output", shape->value_size, batch->output_dtype,
                               &run->output_stride, error);
-    for (uint32_t i = 0; i < batch->n_items && status == KT_OK; i++)
+    for (uint32_t i = 0; i < batch->n_items && status == KT_OK; i++) {
         status = check_item(attention, batch, i, error);
+        if (status == KT_OK)
+            status = check_overlap(run, i, error);
+    }
     run->element = kt_element_size(batch->output_dtype);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "core/forward/forward.h"
 
 #include "core/base/error.h"
+#include "core/base/overlap.h"
 #include "core/base/size.h"
 #include "core/context/context.h"
 #include "core/forward/reduce.h"
@@ -325,6 +326,27 @@ static enum kt_status check_addresses(const struct kt_layer *layer, const struct
     return KT_OK;
 }
 
+enum kt_status kt_forward_check_overlap(const struct kt_layer *layer, const struct kt_forward *forward,
+                                        struct kt_error *error)
+{
+    uint64_t n = forward->n_tokens, slots = n * forward->top_k, hidden = layer->params.hidden_size;
+    const struct kt_memory_rows output = {forward->output, hidden * kt_element_size(forward->output_dtype),
+                                          (uint64_t)forward->output_stride, n};
+    const struct {
+        const char *what;
+        struct kt_memory_rows rows;
+    } all[] = {{"input",
+                {forward->input, hidden * kt_element_size(forward->input_dtype),
+                 (uint64_t)forward->input_stride, n}},
+               {"expert_ids", {forward->expert_ids, slots * sizeof *forward->expert_ids, 0, 1}},
+               {"router_weights", {forward->router_weights, slots * sizeof *forward->router_weights, 0, 1}}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (kt_rows_overlap(&output, &all[i].rows))
+            return kt_fail(error, KT_E_INVALID, "%s: output overlaps %s; give it memory of its own",
+                           layer->name, all[i].what);
+    return KT_OK;
+}
+
 enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
                                 struct kt_forward *forward, struct kt_error *error)
 {
@@ -414,6 +436,8 @@ enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward 
 {
     struct kt_forward forward;
     enum kt_status status = kt_forward_check(layer, given, &forward, error);
+    if (status == KT_OK)
+        status = kt_forward_check_overlap(layer, &forward, error);
     if (status != KT_OK || forward.n_tokens == 0)
         return status;
     return kt_forward_run(layer, &forward, NULL, error);

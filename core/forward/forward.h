@@ -28,4 +28,9 @@ enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct k
 enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
                                 struct kt_forward *forward, struct kt_error *error);
 
+/* Is the output of a forward with its defaults apart from all that is read? Rows of a batch are written while
+ * later ones, and their ids, are still to be read. */
+enum kt_status kt_forward_check_overlap(const struct kt_layer *layer, const struct kt_forward *forward,
+                                        struct kt_error *error);
+
 #endif

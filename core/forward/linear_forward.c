@@ -9,6 +9,7 @@
  * them in a tile of its own first.
  */
 #include "core/base/error.h"
+#include "core/base/overlap.h"
 #include "core/base/size.h"
 #include "core/context/context.h"
 #include "core/forward/stage.h"
@@ -350,6 +351,37 @@ static enum kt_status check_output(struct run *run, uint32_t l, struct kt_error 
                       run->batch->n_tokens, &output->output_stride, error);
 }
 
+static struct kt_memory_rows output_rows(const struct run *run, uint32_t l)
+{
+    const struct kt_linear_output *output = &run->output[l];
+    return (struct kt_memory_rows){
+        output->output, layer_of(run, l)->params.hidden_size * kt_element_size(output->output_dtype),
+        (uint64_t)output->output_stride, run->batch->n_tokens};
+}
+
+/* A node may write while another one still reads. */
+static enum kt_status check_overlap(const struct run *run, struct kt_error *error)
+{
+    const struct kt_linear_batch *batch = run->batch;
+    const struct kt_memory_rows input = {
+        batch->input, layer_of(run, 0)->params.intermediate_size * kt_element_size(batch->input_dtype),
+        (uint64_t)run->input_stride, batch->n_tokens};
+    for (uint32_t l = 0; l < batch->n_outputs; l++) {
+        struct kt_memory_rows rows = output_rows(run, l);
+        if (kt_rows_overlap(&rows, &input))
+            return kt_fail(error, KT_E_INVALID, "%s: output overlaps input; give it memory of its own",
+                           layer_of(run, l)->name);
+        for (uint32_t other = 0; other < l; other++) {
+            struct kt_memory_rows before = output_rows(run, other);
+            if (kt_rows_overlap(&rows, &before))
+                return kt_fail(error, KT_E_INVALID,
+                               "%s: output overlaps that of %s; give it memory of its own",
+                               layer_of(run, l)->name, layer_of(run, other)->name);
+        }
+    }
+    return KT_OK;
+}
+
 static enum kt_status check(struct run *run, struct kt_error *error)
 {
     const struct kt_linear_batch *batch = run->batch;
@@ -369,9 +401,10 @@ static enum kt_status check(struct run *run, struct kt_error *error)
         return status;
     run->input_stride = batch->input_stride;
     run->context = layer_of(run, 0)->context;
-    return check_data(layer_of(run, 0)->name, "input", batch->input,
-                      layer_of(run, 0)->params.intermediate_size, batch->input_dtype, batch->n_tokens,
-                      &run->input_stride, error);
+    status =
+        check_data(layer_of(run, 0)->name, "input", batch->input, layer_of(run, 0)->params.intermediate_size,
+                   batch->input_dtype, batch->n_tokens, &run->input_stride, error);
+    return status == KT_OK ? check_overlap(run, error) : status;
 }
 
 /* The linears' parts of the work and of the arena of a node. Ranges are as large for each linear, so that

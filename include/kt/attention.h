@@ -76,7 +76,7 @@ struct kt_attention_item {
     uint32_t n_tokens;                     /**< 0 does nothing */
     uint32_t reserved;
     const void *queries;
-    void *output;
+    void *output; /**< overlaps neither its queries (KT_E_INVALID) nor what else the batch reads or writes */
 };
 
 struct kt_attention_batch {

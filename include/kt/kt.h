@@ -510,7 +510,7 @@ struct kt_forward {
         *expert_ids; /**< [n_tokens][top_k]; negative or masked: skipped; >= n_experts: KT_E_RANGE */
     const float *router_weights; /**< [n_tokens][top_k] */
     const void *input;           /**< [n_tokens][hidden_size] */
-    void *output;                /**< [n_tokens][hidden_size]; must not overlap input */
+    void *output;                /**< [n_tokens][hidden_size]; overlaps nothing that is read: KT_E_INVALID */
     uint32_t input_dtype;        /**< KT_DTYPE_BF16, KT_DTYPE_F16 or KT_DTYPE_F32 */
     uint32_t output_dtype;       /**< likewise */
     int64_t input_stride;        /**< bytes from token to token; 0: dense */

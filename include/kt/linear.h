@@ -141,7 +141,7 @@ enum kt_status kt_checkpoint_verify_linear(const struct kt_checkpoint *checkpoin
 /** One of the linears that a forward computes, and where its outputs go. */
 struct kt_linear_output {
     const struct kt_linear *linear;
-    void *output;          /**< [n_tokens][rows]; overlaps neither the input nor another output */
+    void *output;          /**< [n_tokens][rows]; overlaps neither input nor another output: KT_E_INVALID */
     int64_t output_stride; /**< bytes from token to token; 0: dense */
     uint32_t output_dtype; /**< KT_DTYPE_F32, KT_DTYPE_BF16 or KT_DTYPE_F16 */
     uint32_t accumulate;   /**< not 0: output += result */

@@ -161,7 +161,10 @@ START_TEST(wrong_batches)
              "11 tokens from position 90 on; the sequence has 67 tokens, and 33 more are reserved");
     items[0].n_tokens = 10, items[0].sequence = foreign;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "of another cache");
-    items[0].sequence = sequence, items[0].output = NULL;
+    items[0].sequence = sequence, items[0].output = request.queries + 9;
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
+             "item 0: output overlaps queries");
+    items[0].output = NULL;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
              "output must not be NULL");
     for (int i = 0; i < 2; i++) {
