@@ -18,6 +18,9 @@
  * of its scales may be anywhere. More is nowhere needed, unless a function says so; memory aligned to 64
  * bytes may be faster.
  *
+ * Where results are said to have the same bits, of a NaN it is only said that it is one: its sign and
+ * payload, which mean nothing, may depend on what else is computed.
+ *
  * A child that is forked has none of a context's threads: what needs them fails with KT_E_STATE there. So
  * does what another thread of the parent was working on at that moment: a checkpoint's experts, a cache, a
  * recorder, staging buffers. All of it may be destroyed, nothing waits, and other checkpoints and a new
