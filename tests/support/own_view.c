@@ -38,6 +38,10 @@ static bool lay(uint8_t **memory, uint64_t rows, uint64_t cols, uint64_t bytes, 
     laid->first = laid->low + (way & OWN_BACK ? (rows - 1) * row : 0);
     laid->row_stride = way & OWN_BACK ? -(int64_t)row : (int64_t)row;
     laid->col_stride = (int64_t)col;
+    if (way & OWN_GAPS && rows == 1) /* not needed, so any number will do */
+        laid->row_stride = INT64_MAX - 2;
+    if (way & OWN_GAPS && cols == 1)
+        laid->col_stride = INT64_MIN + 2;
     return true;
 }
 

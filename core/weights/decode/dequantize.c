@@ -178,11 +178,13 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
     const struct kt_dtype_info *info = kt_dtype_find(view->dtype);
     const uint8_t *source = (const uint8_t *)view->data + (int64_t)row * view->row_stride +
                             (int64_t)(col / info->elements) * view->block_stride;
+    /* Of a single block it may be any number, and decoders move their pointer on behind the last one. */
+    int64_t stride = view->cols > info->elements ? view->block_stride : (int64_t)info->bytes;
     plain_fn plain = plain_decoder(view->dtype);
     if (plain)
-        decode_plain(plain, source, view->block_stride, info->bytes, n, out);
+        decode_plain(plain, source, stride, info->bytes, n, out);
     else
-        decode_blocks(block_decoder(view->dtype), source, view->block_stride, info->elements, n, out);
+        decode_blocks(block_decoder(view->dtype), source, stride, info->elements, n, out);
     if (view->zeros.data)
         shift_zeros(view, row, col, n, out);
     if (view->scales.data)

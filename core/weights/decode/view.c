@@ -224,6 +224,16 @@ enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *d
     return KT_OK;
 }
 
+/* A stride of what there is one of may be any number. One that is dense cannot lead a pointer that is moved
+ * on behind the last unit out of the address space. */
+static void settle_strides(const struct grid *grid, int64_t *row_stride, int64_t *col_stride)
+{
+    if (grid->count[1] == 1)
+        *col_stride = (int64_t)grid->bytes;
+    if (grid->count[0] == 1)
+        *row_stride = (int64_t)(grid->count[1] * grid->bytes);
+}
+
 /* May [begin, begin + n) be cut out: does it begin with a group, or lie within one? */
 static bool cuttable(uint64_t begin, uint64_t n, uint64_t group)
 {
@@ -247,6 +257,7 @@ static enum kt_status slice_scales(const struct kt_view *view, const struct kt_s
     struct grid grid;
     lay_scales(part, cut, &grid);
     (void)span(&grid, &cut->size);
+    settle_strides(&grid, &cut->row_stride, &cut->col_stride);
     return KT_OK;
 }
 
@@ -277,6 +288,7 @@ enum kt_status kt_view_slice(const struct kt_view *view, uint64_t row, uint64_t 
                (int64_t)(col / info->elements) * view->block_stride;
     lay_weights(&cut, info, &grid);
     (void)span(&grid, &cut.size);
+    settle_strides(&grid, &cut.row_stride, &cut.block_stride);
     status = slice_scales(view, &view->scales, "scales", row, col, &cut, &cut.scales, error);
     if (status == KT_OK)
         status = slice_scales(view, &view->zeros, "zeros", row, col, &cut, &cut.zeros, error);

@@ -13,7 +13,8 @@ enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
 /* The same of its formats alone: data, sizes and strides are not looked at. */
 enum kt_status kt_view_check_format(const struct kt_view *view, struct kt_error *error);
 
-/* A part of a view; `col` must be a multiple of the block of the format and of the scale group. */
+/* A part of a view; `col` must be a multiple of the block of the format and of the scale group. Strides that
+ * the part does not need are dense: backends need not look whether they may move a pointer on. */
 enum kt_status kt_view_slice(const struct kt_view *view, uint64_t row, uint64_t rows, uint64_t col,
                              uint64_t cols, struct kt_view *part, struct kt_error *error);
 

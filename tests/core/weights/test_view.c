@@ -165,6 +165,32 @@ START_TEST(strides_that_make_no_sense)
 }
 END_TEST
 
+/* A stride of a single row or block may be any number: nothing is ever moved by it. */
+START_TEST(strides_that_are_not_needed)
+{
+    static uint8_t codes[34], numbers[16];
+    struct kt_view view = dense(KT_DTYPE_Q8_0, codes, sizeof codes, 1, 32), part;
+    float out[32];
+    view.row_stride = INT64_MIN;
+    view.block_stride = INT64_MAX;
+    ck_assert_int_eq(kt_view_row(&view, 0, out, &error), KT_OK);
+    ck_assert_int_eq(kt_view_slice(&view, 0, 1, 0, 32, &part, &error), KT_OK);
+    ck_assert(part.row_stride == 34 && part.block_stride == 34);
+    view = dense(KT_DTYPE_F8_E4M3, numbers, sizeof numbers, 4, 4);
+    view.scales = (struct kt_scales){.data = numbers,
+                                     .size = 2,
+                                     .dtype = KT_DTYPE_F16,
+                                     .group_rows = 4,
+                                     .group_cols = 4,
+                                     .row_stride = INT64_MAX,
+                                     .col_stride = INT64_MIN};
+    ck_assert_int_eq(kt_view_row(&view, 3, out, &error), KT_OK);
+    ck_assert_int_eq(kt_view_slice(&view, 2, 2, 0, 1, &part, &error), KT_OK);
+    ck_assert(part.row_stride == 4 && part.block_stride == 1);
+    ck_assert(part.scales.row_stride == 2 && part.scales.col_stride == 2);
+}
+END_TEST
+
 START_TEST(scales_are_checked)
 {
     static const uint8_t codes[6 * 10];
@@ -375,6 +401,7 @@ int main(void)
     tcase_add_test(tests, shapes_that_overflow);
     tcase_add_test(tests, strides);
     tcase_add_test(tests, strides_that_make_no_sense);
+    tcase_add_test(tests, strides_that_are_not_needed);
     tcase_add_test(tests, scales_are_checked);
     tcase_add_test(tests, formats_and_units);
     tcase_add_test(tests, slices);
