@@ -27,6 +27,7 @@ is_silent
 says '^self-test reference  *ok  *f32 .*q8_0 .* at scalar, errors up to [0-9]'
 [ "$(grep -c '^self-test reference' "$out")" -eq 1 ] || fail "self-tests of a backend share a line"
 says '^memory  *[a-z]*  *[0-9.]* [KMGT]iB free$'
+says "^cpu quota  *ok  *\(no limit\|[0-9.]* CPUs' time for [0-9]* threads\)$"
 says '^[0-9]* checks, none failed'
 
 # ---- where a value comes from ----

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "core/machine/buffer.h"
 #include "core/machine/pool.h"
+#include "core/machine/quota.h"
 #include "core/machine/topology.h"
 
 #include <check.h>
@@ -73,7 +74,8 @@ START_TEST(test_runs)
     static const uint32_t spins[] = {0, 200};
     struct kt_topology *topology = topology_of("all");
     struct kt_pool *pool = pool_of(topology, threads[_i % 5], spins[_i / 5]);
-    ck_assert_uint_eq(pool->n_threads, threads[_i % 5] ? threads[_i % 5] : topology->n_cores);
+    uint32_t own = kt_quota_threads(topology->quota, topology->n_cores);
+    ck_assert_uint_eq(pool->n_threads, threads[_i % 5] ? threads[_i % 5] : own);
     run_often(pool, 300);
     kt_pool_destroy(pool);
     kt_topology_destroy(topology);
@@ -84,7 +86,7 @@ END_TEST
 START_TEST(test_idle_cpus)
 {
     struct kt_topology *topology = topology_of("all");
-    struct kt_pool *all = pool_of(topology, 0, 0), *one = pool_of(topology, 1, 0);
+    struct kt_pool *all = pool_of(topology, topology->n_cores, 0), *one = pool_of(topology, 1, 0);
     cpu_set_t cpus;
     char text[96];
     ck_assert_int_eq(sched_getaffinity(0, sizeof cpus, &cpus), 0);
@@ -206,6 +208,21 @@ START_TEST(test_buffers)
 }
 END_TEST
 
+/* A quota decides if nobody else has. */
+START_TEST(test_quota)
+{
+    struct kt_topology *topology = topology_of("all");
+    uint32_t n_cores = topology->n_cores;
+    for (uint32_t wanted = 0; wanted < 4; wanted++) {
+        topology->quota = wanted % 2 ? 1 : 1000 * n_cores + 500;
+        struct kt_pool *pool = pool_of(topology, wanted < 2 ? 0 : wanted, 0);
+        ck_assert_uint_eq(pool->n_threads, wanted == 0 ? n_cores : wanted);
+        kt_pool_destroy(pool);
+    }
+    kt_topology_destroy(topology);
+}
+END_TEST
+
 /* A forked child has no threads: it is told so, and may free what it has. */
 START_TEST(test_fork)
 {
@@ -236,6 +253,7 @@ int main(void)
     tcase_add_test(all, test_idle_cpus);
     tcase_add_test(all, test_touched_pages);
     tcase_add_test(all, test_buffers);
+    tcase_add_test(all, test_quota);
     tcase_add_test(all, test_fork);
     suite_add_tcase(suite, all);
     TCase *synthetic = tcase_create("synthetic");
