@@ -66,20 +66,27 @@ static void *work(void *argument)
     }
 }
 
-/* By glibc: hwloc's function does not look at an allocation of its own. False: there is no such core, or it
- * is forbidden. */
-static bool bind_thread(const struct kt_topology *topology, const struct kt_worker *worker)
+/* To its core, or if it `roams` to all of its node. By glibc: hwloc's function does not look at an allocation
+ * of its own. False: there is no such core, or it is forbidden. */
+static bool bind_thread(const struct kt_topology *topology, const struct kt_worker *worker, bool roams)
 {
     union {
         cpu_set_t set;
         unsigned char all[1024]; /* 8192 processors, as many as Linux has */
-    } cpus;
-    return hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, core_of(topology, worker), &cpus.set,
-                                                sizeof cpus) == 0 &&
-           pthread_setaffinity_np(worker->thread, sizeof cpus, &cpus.set) == 0;
+    } cpus, one;
+    const struct kt_node *node = &topology->node[worker->node];
+    CPU_ZERO_S(sizeof cpus, &cpus.set);
+    for (uint32_t i = 0; i < node->n_cores; i++) {
+        if (!roams && node->core[i] != core_of(topology, worker))
+            continue;
+        if (hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, node->core[i], &one.set, sizeof one) != 0)
+            return false;
+        CPU_OR_S(sizeof cpus, &cpus.set, &cpus.set, &one.set);
+    }
+    return pthread_setaffinity_np(worker->thread, sizeof cpus, &cpus.set) == 0;
 }
 
-static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topology *topology,
+static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topology *topology, bool roams,
                                     struct kt_error *error)
 {
     for (uint32_t i = 1; i < pool->n_threads; i++) {
@@ -92,7 +99,7 @@ static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topolo
                            i + 1, pool->n_threads, strerror(failure));
         pool->n_started++;
         hwloc_const_cpuset_t core = core_of(topology, worker);
-        if (topology->real && !bind_thread(topology, worker))
+        if (topology->real && !bind_thread(topology, worker, roams))
             pool->bind_failures++;
         cpu_set_t set;
         if (hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, core, &set, sizeof set) == 0)
@@ -109,11 +116,13 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
         return kt_fail(error, KT_E_NOMEM, "no memory for the thread pool");
     memset(pool, 0, sizeof *pool);
     pool->n_threads = n_threads ? n_threads : kt_quota_threads(topology->quota, topology->n_cores);
+    /* Other containers have quotas on the same cores: all of them would be bound to the first ones. */
+    bool roams = n_threads == 0 && pool->n_threads < topology->n_cores;
     pool->n_nodes = topology->n_nodes < pool->n_threads ? topology->n_nodes : pool->n_threads;
     /* A thread that spins must not keep the thread it waits for from its core. Threads that are not bound may
      * share a core even if there are enough cores. */
     int crowded = pool->n_threads > topology->n_cores;
-    int yield = crowded || !topology->real;
+    int yield = crowded || roams || !topology->real;
     pool->idle = (struct kt_patience){crowded ? 0 : spin_us, yield};
     pool->busy = (struct kt_patience){crowded ? 50 : BUSY_SPIN_US, yield};
     cpu_set_t cpus;
@@ -129,13 +138,13 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
     } else {
         memset(pool->subpool, 0, subpools);
         share_threads(pool, topology);
-        status = start_threads(pool, topology, error);
+        status = start_threads(pool, topology, roams, error);
     }
     if (status != KT_OK) {
         kt_pool_destroy(pool);
         return status;
     }
-    pool->bound = topology->real && pool->bind_failures == 0 && !crowded &&
+    pool->bound = topology->real && pool->bind_failures == 0 && !crowded && !roams &&
                   hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, core_of(topology, &pool->worker[0]),
                                                        &pool->first, sizeof pool->first) == 0;
     *out = pool;

@@ -67,7 +67,8 @@ struct kt_pool {
 };
 
 /**
- * Starts threads for `n_threads` in all (0: one a core), distributed over the nodes in proportion to cores.
+ * Starts threads for `n_threads` in all (0: one a core, or fewer, not bound to single cores, where control
+ * groups have a quota of CPU time), distributed over the nodes in proportion to cores.
  * Fewer threads than nodes leave the last nodes out: pool->n_nodes says how many are used.
  */
 enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_threads, uint32_t spin_us,

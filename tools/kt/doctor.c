@@ -287,8 +287,8 @@ static void check_threads(struct doctor *doctor, const struct kt_context_info *i
     check_quota(doctor, info);
     if (info->idle_cpus[0])
         report(doctor, "idle cpus", OK, info->idle_cpus,
-               "no thread is bound to them: core.threads, the CPU quota, core.numa_nodes or a node without "
-               "memory leaves them out");
+               "no thread is bound to them: core.threads, core.numa_nodes or a node without memory leaves "
+               "them out");
     for (uint32_t i = 0; i < info->n_nodes; i++) {
         struct kt_node_info node;
         char memory[32];

@@ -217,6 +217,8 @@ START_TEST(test_quota)
         topology->quota = wanted % 2 ? 1 : 1000 * n_cores + 500;
         struct kt_pool *pool = pool_of(topology, wanted < 2 ? 0 : wanted, 0);
         ck_assert_uint_eq(pool->n_threads, wanted == 0 ? n_cores : wanted);
+        if (wanted == 1 && n_cores > 1)
+            ck_assert(!pool->bound); /* to none of the cores that it shares with others' quotas */
         kt_pool_destroy(pool);
     }
     kt_topology_destroy(topology);
