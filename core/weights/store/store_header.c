@@ -102,8 +102,7 @@ static bool is_format(const struct kt_format *format)
         return !kt_dtype_needs_scales(format->dtype) && format->zero_dtype == KT_DTYPE_NONE &&
                format->group_rows == 0 && format->group_cols == 0;
     return groups && kt_dtype_scales(format->scale_dtype) &&
-           (format->zero_dtype == KT_DTYPE_NONE ||
-            (format->zero_dtype == KT_DTYPE_U8 && format->dtype == KT_DTYPE_INT4));
+           (format->zero_dtype == KT_DTYPE_NONE || format->zero_dtype == KT_DTYPE_U8);
 }
 
 /* Of each matrix: dtypes of scales and of zeros, rows and columns of a group. */
