@@ -54,6 +54,7 @@ static const struct {
     {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"0 9 0 0 ", KT_E_FORMAT, "says 0 9 0 0"},
     {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"0 0 1 0 ", KT_E_FORMAT, "says 0 0 1 0"},
     {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"9 0 1 1 ", KT_E_FORMAT, "says 9 0 1 1"},
+    {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"5 0 1 1 ", KT_E_FORMAT, "says 5 0 1 1"},
     {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"3 9 8 8 ", KT_E_FORMAT,
      "not what was stored"},
     {"\"kt.source_scales\"", "\"kt.source_scalez\"", KT_E_FORMAT, "lacks kt.source_scales"},
