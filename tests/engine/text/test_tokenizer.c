@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tests/engine/text/text_cases.h"
+#include "tools/engine/text/tokenizer/tokenizer.h"
 #include "tools/engine/text/utf8.h"
 
 #include <check.h>
@@ -335,6 +336,26 @@ END_TEST
 
 /* ---- what is asked of a vocabulary ---- */
 
+/* Its lock may be held for ever: in a child that was forked while another thread held it. */
+START_TEST(nobody_waits_for_its_lock)
+{
+    struct kt_tokenizer *tokenizer = text_open(name_small(0, ".json"));
+    const struct kt_text_part part = {"Hello, world", 12, 0, 0};
+    for (int held = 0; held < 3; held++) {
+        int32_t *ids;
+        uint64_t n_ids;
+        if (held == 1)
+            ck_assert_int_eq(pthread_mutex_lock(&tokenizer->lock), 0);
+        if (held == 2)
+            ck_assert_int_eq(pthread_mutex_unlock(&tokenizer->lock), 0);
+        ck_assert(kt_tokenizer_encode(tokenizer, &part, 1, 0, &ids, &n_ids, NULL) == KT_OK);
+        expect_text(tokenizer, ids, n_ids, part.text, part.length);
+        kt_ids_free(ids);
+    }
+    kt_tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 START_TEST(answers_what_a_token_is)
 {
     struct kt_tokenizer *tokenizer = text_open(text_data("tokenizers/qwen2.json"));
@@ -424,6 +445,7 @@ int main(void)
     tcase_add_test(tests, marks_follow_the_text_through_normalising);
     tcase_add_loop_test(tests, long_words_end, 0, 4);
     tcase_add_test(tests, many_threads_use_one_tokenizer);
+    tcase_add_test(tests, nobody_waits_for_its_lock);
     tcase_add_test(tests, answers_what_a_token_is);
     tcase_add_test(tests, refuses_wrong_calls);
     tcase_add_test(tests, zero_bytes_are_text);
