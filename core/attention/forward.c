@@ -360,8 +360,8 @@ static enum kt_status check_overlap(const struct run *run, uint32_t i, struct kt
                                           heads * shape->value_size * kt_element_size(batch->output_dtype),
                                           (uint64_t)run->output_stride, item->n_tokens};
     if (kt_rows_overlap(&queries, &output))
-        return kt_fail(error, KT_E_INVALID,
-                       "%s: item %u: output overlaps queries; give it memory of its own", attention->name, i);
+        return kt_fail(error, KT_E_INVALID, "%s: item %u: output overlaps queries; give it memory of its own",
+                       attention->name, i);
     return KT_OK;
 }
 

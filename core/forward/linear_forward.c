@@ -354,18 +354,20 @@ static enum kt_status check_output(struct run *run, uint32_t l, struct kt_error 
 static struct kt_memory_rows output_rows(const struct run *run, uint32_t l)
 {
     const struct kt_linear_output *output = &run->output[l];
-    return (struct kt_memory_rows){
-        output->output, layer_of(run, l)->params.hidden_size * kt_element_size(output->output_dtype),
-        (uint64_t)output->output_stride, run->batch->n_tokens};
+    return (struct kt_memory_rows){output->output,
+                                   layer_of(run, l)->params.hidden_size *
+                                       kt_element_size(output->output_dtype),
+                                   (uint64_t)output->output_stride, run->batch->n_tokens};
 }
 
 /* A node may write while another one still reads. */
 static enum kt_status check_overlap(const struct run *run, struct kt_error *error)
 {
     const struct kt_linear_batch *batch = run->batch;
-    const struct kt_memory_rows input = {
-        batch->input, layer_of(run, 0)->params.intermediate_size * kt_element_size(batch->input_dtype),
-        (uint64_t)run->input_stride, batch->n_tokens};
+    const struct kt_memory_rows input = {batch->input,
+                                         layer_of(run, 0)->params.intermediate_size *
+                                             kt_element_size(batch->input_dtype),
+                                         (uint64_t)run->input_stride, batch->n_tokens};
     for (uint32_t l = 0; l < batch->n_outputs; l++) {
         struct kt_memory_rows rows = output_rows(run, l);
         if (kt_rows_overlap(&rows, &input))

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Thousandths of a CPU: the least quota of the process's group and those above it, of both versions of
- * control groups; 0: there is none. `root` stands before the path of each file that is read; "": this machine.
+ * control groups; 0: there is none. `root` stands before the path of each file that is read; "" is this one.
  */
 uint32_t kt_quota_read(const char *root);
 

@@ -223,7 +223,10 @@ int main(int argc, char **argv)
             return 2;
         bool hang = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
         if (status != 0)
-            printf("%s: fork %llu, status %x\n", hang ? "hang" : WIFSIGNALED(status) ? "crash" : "wrong",
+            printf("%s: fork %llu, status %x\n",
+                   hang                  ? "hang"
+                   : WIFSIGNALED(status) ? "crash"
+                                         : "wrong",
                    (unsigned long long)seed, (unsigned)status);
         hangs += hang;
         crashes += WIFSIGNALED(status) && !hang;

@@ -29,7 +29,7 @@ enum { ROUNDS = 100, MOST_EXPERTS = 2, MOST_SIZE = 768, HANG_SECONDS = 60 };
 static struct shared {
     uint64_t seed; /* of the round that is running */
     long tried, wrong;
-} *shared;
+} * shared;
 
 static const char *folder, *backend;
 static struct kt_context *context;
@@ -157,8 +157,8 @@ static void try_linear(uint64_t *state)
     }
     store.folder = folder;
     if (below(state, 8) == 0)
-        (void)done("kt_linear_store_view",
-                   kt_linear_store_view(linear, &view, NULL, "views", &store, &error), &error);
+        (void)done("kt_linear_store_view", kt_linear_store_view(linear, &view, NULL, "views", &store, &error),
+                   &error);
     kt_linear_destroy(linear);
 }
 

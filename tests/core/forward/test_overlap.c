@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_overlap.c - outputs that lie in inputs are found, and rows between other rows are not taken for such. */
+/* test_overlap.c - outputs that lie in inputs are found; rows between other rows are no such outputs. */
 #include "core/base/overlap.h"
 #include "tests/support/layer_fixture.h"
 
@@ -98,9 +98,8 @@ START_TEST(linears_refuse)
     ck_ok(kt_linear_create(context, &params, &linear, &ck_error));
     ck_ok(kt_view_dense(&view, KT_DTYPE_F32, weights, sizeof weights, 8, 16, &ck_error));
     ck_ok(kt_linear_load(linear, &view, NULL, &ck_error));
-    struct kt_linear_output outputs[2] = {
-        {.linear = linear, .output = first, .output_dtype = KT_DTYPE_F32},
-        {.linear = linear, .output = second, .output_dtype = KT_DTYPE_F32}};
+    struct kt_linear_output outputs[2] = {{.linear = linear, .output = first, .output_dtype = KT_DTYPE_F32},
+                                          {.linear = linear, .output = second, .output_dtype = KT_DTYPE_F32}};
     batch.outputs = outputs;
     batch.n_outputs = 2;
     batch.n_tokens = 4;

@@ -204,8 +204,7 @@ static void try_scale(struct kt_linear *linear, const struct kt_view *view, cons
     if (fine)
         ck_ok(kt_linear_load(linear, view, NULL, &ck_error));
     else
-        ck_fails(kt_linear_load(linear, view, NULL, &ck_error), KT_E_FORMAT,
-                 "the scale of row 3, column 32");
+        ck_fails(kt_linear_load(linear, view, NULL, &ck_error), KT_E_FORMAT, "the scale of row 3, column 32");
 }
 
 /* A scale that is not finite, or negative where it must not be, is found in every type, dense or not. */

@@ -11,8 +11,8 @@
 #define NOTHING "23 1 0:21 / /proc rw,nosuid - proc proc rw\n" /* what else is mounted */
 #define UNIFIED \
     NOTHING "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 master:2 - cgroup2 cgroup2 rw,nsdelegate\n"
-#define OLD                                                                                              \
-    NOTHING "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"       \
+#define OLD                                                                                        \
+    NOTHING "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n" \
             "33 31 0:30 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n"
 
 static const struct row {
@@ -53,8 +53,8 @@ static const struct row {
     {"version 1 without a limit",
      "3:cpuacct,cpu:/a\n",
      OLD,
-     {"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1\n",
-      "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"},
+     {"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us",
+      "100000\n"},
      0},
     {"another controller's hierarchy",
      "4:cpuset:/a\n",
@@ -65,8 +65,8 @@ static const struct row {
     {"version 1 in a container without a namespace",
      "3:cpu,cpuacct:/docker/0123\n",
      "32 31 0:29 /docker/0123 /sys/fs/cgroup/cpu,cpuacct ro,relatime - cgroup cgroup rw,cpu,cpuacct\n",
-     {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n",
-      "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"},
+     {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us",
+      "100000\n"},
      1500},
     {"below the mounted group",
      "0::/docker/0123/mine\n",
