@@ -51,9 +51,6 @@ enum kt_status kt_host_call_create(const struct kt_host_params *params, struct k
     if (params->max_tokens == 0 || forward.n_tokens > params->max_tokens)
         return kt_fail(error, KT_E_INVALID, "%s: %u tokens in buffers for max_tokens %u", params->layer->name,
                        forward.n_tokens, params->max_tokens);
-    status = kt_forward_check_overlap(params->layer, &checked, error);
-    if (status != KT_OK)
-        return status;
     struct kt_host_call *call = calloc(1, sizeof *call);
     if (!call)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a call", params->layer->name);

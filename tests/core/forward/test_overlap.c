@@ -79,6 +79,21 @@ START_TEST(layers_refuse)
     for (int t = 0; t < 6; t++)
         memcpy(fixture.output + t * 64, both[t][1], sizeof both[t][1]);
     ck_assert_double_le(fixture_error(&fixture), 2e-6);
+    /* Of a host call's tokens it is known only later how many there are. */
+    struct kt_host_params params = KT_HOST_PARAMS_INIT;
+    struct kt_host_call *call;
+    const int32_t n_tokens = 6;
+    params.layer = fixture.layer;
+    params.forward = good;
+    params.forward.input = both[0][0];
+    params.forward.output = both[3][0];
+    params.n_tokens = &n_tokens;
+    params.max_tokens = 60;
+    ck_ok(kt_host_call_create(&params, &call, &ck_error));
+    kt_host_submit(call);
+    kt_host_wait(call);
+    ck_ok(kt_host_call_status(call, &ck_error));
+    kt_host_call_destroy(call);
     fixture_free(&fixture);
 }
 END_TEST
