@@ -53,6 +53,12 @@ enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint
     return KT_OK;
 }
 
+const char *kt_checkpoint_tensor_type(const struct kt_checkpoint *checkpoint, uint64_t index)
+{
+    return checkpoint && index < checkpoint->tensors.n ? kt_tensor_type(&checkpoint->tensors.tensor[index])
+                                                       : "?";
+}
+
 enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name, uint64_t *index,
                                   struct kt_error *error)
 {

@@ -79,11 +79,11 @@ static enum kt_status check_index(const struct index *index, struct kt_error *er
         return kt_fail(error, KT_E_FORMAT, "%s: weight_map names no tensor", index->label);
     json_object_foreach (index->weights, name, file) {
         size_t length = strlen(name);
-        if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
+        if (length == 0 || length > KT_LONGEST_NAME || !kt_name_valid(name, length))
             return kt_fail(error, KT_E_FORMAT,
                            "%s: the name of a tensor in weight_map has %zu letters; 1 to %d are "
                            "allowed, none of them a control character",
-                           index->label, length, KT_NAME_SIZE);
+                           index->label, length, KT_LONGEST_NAME);
         if (!json_is_string(file) || !plain_name(json_string_value(file)))
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\": weight_map must give the name of a %s file in the "

@@ -268,9 +268,11 @@ void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkp
 
 struct kt_tensor_info {
     const char *name;
-    uint32_t dtype; /**< enum kt_dtype */
+    uint32_t
+        dtype; /**< enum kt_dtype; KT_DTYPE_NONE: a type that is not known, see kt_checkpoint_tensor_type */
     uint32_t n_dims;
-    uint64_t dims[8]; /**< row-major: dims[n_dims - 1] varies fastest (GGUF lists them the other way) */
+    uint64_t dims[8]; /**< row-major: dims[n_dims - 1] varies fastest (GGUF lists them the other way); of a
+                         tensor with more than 8, dims[0] is the product of the slowest ones */
     uint64_t offset;  /**< in its file */
     uint64_t size;
     const char *file; /**< the file's name, without the folder */
@@ -278,6 +280,10 @@ struct kt_tensor_info {
 /** Tensors in the order of files and offsets. Strings live as long as the checkpoint. */
 enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint64_t index,
                                     struct kt_tensor_info *info, struct kt_error *error);
+/** The name of a tensor's type: that of its dtype or, if info.dtype is KT_DTYPE_NONE, what the file calls it,
+ * such as "F6_E2M3" or "ggml type 43". Such a tensor is listed, its bytes can be read, and only what needs
+ * its values fails. "?" for an index that is no tensor. */
+const char *kt_checkpoint_tensor_type(const struct kt_checkpoint *checkpoint, uint64_t index);
 /** Finds a tensor by its exact name. */
 enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name, uint64_t *index,
                                   struct kt_error *error);

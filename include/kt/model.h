@@ -37,7 +37,8 @@ enum kt_value_type {
 /** A key and its value, which is not copied: `data` is where the file has it. */
 struct kt_value {
     const char *key;
-    uint32_t type;     /**< enum kt_value_type, of an array that of its elements */
+    uint32_t type;     /**< enum kt_value_type, of an array that of its elements; 9: they are arrays again, of
+                          which only data, size and count are shown */
     uint32_t is_array; /**< not 0: an array */
     uint64_t count;    /**< elements of an array, which may be 0; else 1 */
     const void *data;  /**< little-endian and not aligned: numbers one after the other; of texts each a u64

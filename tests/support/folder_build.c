@@ -88,8 +88,8 @@ void shard_metadata(struct shard *shard, const char *object)
 static const struct type {
     const char *name;
     unsigned bytes;
-} types[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2},    {"F8_E4M3", 1}, {"F8_E5M2", 1},
-             {"U8", 1},  {"I8", 1},  {"F8_E8M0", 1}, {"I32", 4},     {"I64", 8}};
+} types[] = {{"F32", 4}, {"F16", 2},     {"BF16", 2}, {"F8_E4M3", 1},     {"F8_E5M2", 1}, {"U8", 1},
+             {"I8", 1},  {"F8_E8M0", 1}, {"F4", 1},   {"F8_E4M3FNUZ", 1}, {"I32", 4},     {"I64", 8}};
 
 static unsigned size_of(const char *dtype)
 {
@@ -98,6 +98,12 @@ static unsigned size_of(const char *dtype)
             return types[i].bytes;
     ck_abort_msg("%s is no type of the builder", dtype);
     return 0;
+}
+
+/* Two elements of F4 are a byte. */
+static uint64_t all_bytes(uint64_t n, const char *dtype)
+{
+    return strcmp(dtype, "F4") == 0 ? n / 2 : n * size_of(dtype);
 }
 
 /* The bits of element i: always a finite number, and another one for another name; scales are not
@@ -150,8 +156,8 @@ static uint64_t declare(struct shard *shard, const char *name, const char *dtype
         append(shard, "%s%d", d ? "," : "", (int)dims[d]);
         n *= dims[d];
     }
-    ck_assert_uint_le(n * size_of(dtype), sizeof shard->data - shard->size);
-    append(shard, "],\"data_offsets\":[%d,%d]}", (int)shard->size, (int)(shard->size + n * size_of(dtype)));
+    ck_assert_uint_le(all_bytes(n, dtype), sizeof shard->data - shard->size);
+    append(shard, "],\"data_offsets\":[%d,%d]}", (int)shard->size, (int)(shard->size + all_bytes(n, dtype)));
     return n;
 }
 
@@ -170,7 +176,7 @@ void shard_add(struct shard *shard, const char *name, const char *dtype, unsigne
 void shard_put(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
                const uint64_t *dims, const void *data)
 {
-    uint64_t size = declare(shard, name, dtype, n_dims, dims) * size_of(dtype);
+    uint64_t size = all_bytes(declare(shard, name, dtype, n_dims, dims), dtype);
     memcpy(shard->data + shard->size, data, size);
     shard->size += size;
 }

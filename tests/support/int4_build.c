@@ -14,19 +14,20 @@ static const struct {
     [GPTQ] = {".qweight", ".scales"},
     [AWQ] = {".qweight", ".scales"},
     [MX] = {".weight", ".scale"},
+    [MX_F4] = {".weight", ".scale"},
     [GPT_OSS] = {"_blocks", "_scales"},
 };
 
 struct model model_of(enum layout layout)
 {
-    bool powers = layout == MX || layout == GPT_OSS;
+    bool powers = layout == MX || layout == MX_F4 || layout == GPT_OSS;
     struct model model = {.layout = layout,
                           .group = 32,
                           .scale = powers                            ? "U8"
                                    : layout == GPTQ || layout == AWQ ? "F16"
                                                                      : "BF16",
                           .prefix = "model.layers.",
-                          .experts = layout == MX ? "ffn.experts" : "mlp.experts"};
+                          .experts = layout == MX || layout == MX_F4 ? "ffn.experts" : "mlp.experts"};
     if (layout == GPT_OSS)
         model.config = "{\"model_type\":\"gpt_oss\",\"hidden_act\":\"silu\",\"swiglu_limit\":7.0,"
                        "\"num_local_experts\":3,\"num_experts_per_tok\":2,\"hidden_size\":64,"
@@ -103,7 +104,7 @@ double weight_of(const struct model *model, int e, int p, uint64_t row, uint64_t
     uint64_t group = col / group_of(model, p);
     unsigned code = code_of(e, p, row, col);
     double scale = number_of(model->scale, scale_of(model->scale, e, p, row, group));
-    if (model->layout == MX || model->layout == GPT_OSS)
+    if (model->layout == MX || model->layout == MX_F4 || model->layout == GPT_OSS)
         return (code & 8 ? -1 : 1) * e2m1[code & 7] * scale;
     return ((double)code - (model->layout == AWQ ? zero_of(e, p, row, group) : 8)) * scale;
 }
@@ -189,13 +190,12 @@ static void add_weight(const struct model *model, int e, int p)
                                                  : r * cols + c;
             put_nibble(at, code_of(e, p, r, c));
         }
-    uint64_t dims[N_LAYOUTS][2] = {[PACKED_WORDS] = {rows, cols / 8},
-                                   [PACKED_BYTES] = {rows, cols / 2},
-                                   [GPTQ] = {cols / 8, rows},
-                                   [AWQ] = {cols, rows / 8},
-                                   [MX] = {rows, cols / 2}};
+    uint64_t dims[N_LAYOUTS][2] =
+        {[PACKED_WORDS] = {rows, cols / 8}, [PACKED_BYTES] = {rows, cols / 2}, [GPTQ] = {cols / 8, rows},
+         [AWQ] = {cols, rows / 8},          [MX] = {rows, cols / 2},           [MX_F4] = {rows, cols}};
     add(model, name_part(model, e, p, namings[model->layout].weight),
         model->layout == MX             ? "I8"
+        : model->layout == MX_F4        ? "F4"
         : model->layout == PACKED_BYTES ? "U8"
                                         : "I32",
         2, dims[model->layout]);

@@ -8,7 +8,7 @@
 
 #include "tests/support/family_build.h"
 
-enum layout { PACKED_WORDS, PACKED_BYTES, GPTQ, AWQ, MX, GPT_OSS, N_LAYOUTS };
+enum layout { PACKED_WORDS, PACKED_BYTES, GPTQ, AWQ, MX, MX_F4, GPT_OSS, N_LAYOUTS };
 
 enum { EXPERTS = 3, HIDDEN = 64, INTERMEDIATE = 96, LARGEST = 96 };
 

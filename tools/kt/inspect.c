@@ -14,6 +14,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define N_DTYPES 64
+#define N_SUMS (N_DTYPES + 32)
 
 struct args {
     bool tensors;
@@ -140,7 +141,7 @@ static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
     kt_table_uint(table, "bytes", moe->size);
 }
 
-static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info)
+static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info, const char *type)
 {
     char shape[192];
     size_t at = 0;
@@ -148,7 +149,7 @@ static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info
         at += (size_t)snprintf(shape + at, sizeof(shape) - at, "%s%" PRIu64, d ? "x" : "", info->dims[d]);
     kt_table_row(table);
     kt_table_text(table, "name", info->name);
-    kt_table_text(table, "type", kt_dtype_name(info->dtype));
+    kt_table_text(table, "type", type);
     kt_table_text(table, "shape", at ? shape : "scalar");
     kt_table_uint(table, "offset", info->offset);
     kt_table_uint(table, "bytes", info->size);
@@ -212,12 +213,30 @@ static void add_linears(struct kt_table *table, const struct kt_checkpoint *chec
     }
 }
 
+/* The tensors of a type. Types that have no enum kt_dtype come after those that do, by the names that the
+ * file gives them; the last one stands for all that find no place. */
+struct sum {
+    const char *type;
+    uint64_t count, bytes;
+};
+
+static void add_to_sum(struct sum sums[N_SUMS], const struct kt_tensor_info *info, const char *type)
+{
+    size_t i = info->dtype;
+    if (i == KT_DTYPE_NONE || i >= N_DTYPES)
+        for (i = N_DTYPES; i + 1 < N_SUMS && sums[i].type && strcmp(sums[i].type, type) != 0;)
+            i++;
+    sums[i].type = i + 1 < N_SUMS ? type : "?";
+    sums[i].count++;
+    sums[i].bytes += info->size;
+}
+
 /* Walks over the tensors: sums by type and, if `tensors` is not NULL, a row for each tensor. */
 static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tensors,
                                   const struct kt_checkpoint *checkpoint, uint64_t n_tensors,
                                   const struct wanted *wanted, struct kt_error *error)
 {
-    uint64_t count[N_DTYPES] = {0}, bytes[N_DTYPES] = {0};
+    struct sum sums[N_SUMS] = {{.count = 0}};
     struct kt_tensor_info info;
     for (uint64_t i = 0; i < n_tensors; i++) {
         enum kt_status status = kt_checkpoint_tensor(checkpoint, i, &info, error);
@@ -225,20 +244,18 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
             return status;
         if (!is_wanted(wanted, info.name))
             continue;
-        if (info.dtype < N_DTYPES) {
-            count[info.dtype]++;
-            bytes[info.dtype] += info.size;
-        }
+        const char *type = kt_checkpoint_tensor_type(checkpoint, i);
+        add_to_sum(sums, &info, type);
         if (tensors)
-            add_tensor(tensors, &info);
+            add_tensor(tensors, &info, type);
     }
-    for (uint32_t d = 0; d < N_DTYPES && types; d++) {
-        if (count[d] == 0)
+    for (size_t i = 0; i < N_SUMS && types; i++) {
+        if (sums[i].count == 0)
             continue;
         kt_table_row(types);
-        kt_table_text(types, "type", kt_dtype_name(d));
-        kt_table_uint(types, "tensors", count[d]);
-        kt_table_uint(types, "bytes", bytes[d]);
+        kt_table_text(types, "type", sums[i].type);
+        kt_table_uint(types, "tensors", sums[i].count);
+        kt_table_uint(types, "bytes", sums[i].bytes);
     }
     return KT_OK;
 }

@@ -25,7 +25,7 @@ static const struct kt_dtype_info table[] = {
     [KT_DTYPE_F8_E5M2] = {"f8_e5m2", 1, 1, -1, "F8_E5M2"},
     [KT_DTYPE_F8_E8M0] = {"f8_e8m0", 1, 1, -1, "F8_E8M0"},
     [KT_DTYPE_INT4] = {"int4", 8, 4, -1, NULL},
-    [KT_DTYPE_F4_E2M1] = {"f4_e2m1", 8, 4, -1, NULL},
+    [KT_DTYPE_F4_E2M1] = {"f4_e2m1", 8, 4, -1, "F4"},
     [KT_DTYPE_Q4_0] = {"q4_0", 32, 18, 2, NULL},
     [KT_DTYPE_Q4_1] = {"q4_1", 32, 20, 3, NULL},
     [KT_DTYPE_Q5_0] = {"q5_0", 32, 22, 6, NULL},
@@ -76,6 +76,18 @@ enum kt_dtype kt_dtype_from_safetensors(const char *name)
         if (table[i].safetensors && strcmp(table[i].safetensors, name) == 0)
             return (enum kt_dtype)i;
     return KT_DTYPE_NONE;
+}
+
+uint32_t kt_safetensors_bits(const char *name)
+{
+    static const struct {
+        const char *name;
+        uint32_t bits;
+    } types[] = {{"F6_E2M3", 6}, {"F6_E3M2", 6}, {"C64", 64}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(types[i].name, name) == 0)
+            return types[i].bits;
+    return 0;
 }
 
 const char *kt_dtype_name(uint32_t dtype)

@@ -26,4 +26,7 @@ bool kt_dtype_needs_scales(uint32_t dtype);
 enum kt_dtype kt_dtype_from_ggml(uint32_t number);
 enum kt_dtype kt_dtype_from_safetensors(const char *name);
 
+/* Bits of an element of a safetensors type that has no enum kt_dtype; 0: the name is not known. */
+uint32_t kt_safetensors_bits(const char *name);
+
 #endif

@@ -3,8 +3,9 @@
 #ifndef KT_CORE_WEIGHTS_FILE_LIMITS_H
 #define KT_CORE_WEIGHTS_FILE_LIMITS_H
 
-/* No real file has longer names of tensors or metadata keys, so messages can quote them whole. */
-enum { KT_NAME_SIZE = 256 };
+/* Names of this size can be quoted whole in messages, and are looked for. Files may hold longer ones, up to
+ * the limit that GGUF has for its keys; safetensors has none. */
+enum { KT_NAME_SIZE = 256, KT_LONGEST_NAME = 65535 };
 
 /* Larger numbers are errors; with these, sizes computed from them do not overflow. */
 enum {

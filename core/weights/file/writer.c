@@ -41,7 +41,7 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
                        "control character",
                        writer->out.label, KT_NAME_SIZE);
     const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
-    if (!dtype || !dtype->safetensors)
+    if (!dtype || !dtype->safetensors || dtype->elements != 1)
         return kt_fail(error, KT_E_INVALID, "%s: tensor \"%s\": safetensors files have no dtype %s",
                        writer->out.label, info->name, kt_dtype_name(info->dtype));
     uint64_t size = dtype->bytes, end = 0;

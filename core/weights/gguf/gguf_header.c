@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gguf_header.c - reads the header of a GGUF file, version 2 or 3, little-endian.
+ * gguf_header.c - reads the header of a GGUF file, version 2 or 3, little-endian; its list of tensors:
+ * gguf_tensors.c.
  *
  *     magic "GGUF", u32 version, u64 number of tensors, u64 number of keys
  *     of each key:      string name, u32 type, value
@@ -17,21 +18,23 @@
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/weights/decode/dtype.h"
 #include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
-#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes of the shortest key (length, one letter, type, u8) and the shortest tensor (one dimension). */
-enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, DEFAULT_ALIGNMENT = 32 };
+/* Sizes of the shortest key (length, one letter, type, u8) and the shortest tensor (no dimension). */
+enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 4 + 8, DEFAULT_ALIGNMENT = 32 };
 
-/* The largest vocabularies have some 2^18 texts. Finding the end of an array of strings reads each length. */
+/* The largest vocabularies have some 2^18 texts. Finding the end of an array of strings or of arrays reads
+ * the length of each. */
 #define MOST_STRINGS (UINT64_C(1) << 24)
+
+/* Arrays inside of arrays inside of a key. */
+enum { MOST_NESTED = 16 };
 
 static const char *const type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                          "bool", "string", "array", "u64", "i64", "f64"};
@@ -106,27 +109,34 @@ enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint6
     return KT_OK;
 }
 
-/* Reads a string of 1 .. KT_NAME_SIZE bytes into text, terminated. */
-static enum kt_status read_name(struct kt_gguf *gguf, const char *what, char *text, struct kt_error *error)
+enum kt_status kt_gguf_read_name(struct kt_gguf *gguf, const char *what, char **name, struct kt_error *error)
 {
     struct kt_reader *reader = &gguf->reader;
     uint64_t length, at = reader->at;
     enum kt_status status = kt_reader_u64(reader, &length, what, error);
+    *name = NULL;
     if (status != KT_OK)
         return status;
-    if (length == 0 || length > KT_NAME_SIZE)
+    if (length == 0 || length > KT_LONGEST_NAME)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": %s has %" PRIu64 " letters; 1 to %d are allowed",
-                       reader->file->label, at, what, length, KT_NAME_SIZE);
+                       reader->file->label, at, what, length, KT_LONGEST_NAME);
+    if (length > reader->file->size - reader->at)
+        return kt_reader_skip(reader, length, what, error); /* which fails */
+    char *text = malloc((size_t)length + 1);
+    if (!text)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %s", reader->file->label, what);
     status = kt_reader_get(reader, text, length, what, error);
-    if (status != KT_OK)
-        return status;
-    text[length] = 0;
-    if (!kt_name_valid(text, (size_t)length))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": %s holds a control character or is not UTF-8",
-                       reader->file->label, at, what);
-    return KT_OK;
+    text[status == KT_OK ? length : 0] = 0;
+    if (status == KT_OK && !kt_name_valid(text, (size_t)length))
+        status =
+            kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s holds a control character or is not UTF-8",
+                    reader->file->label, at, what);
+    if (status == KT_OK)
+        *name = text;
+    else
+        free(text);
+    return status;
 }
 
 static enum kt_status skip_strings(struct kt_gguf *gguf, uint64_t count, struct kt_error *error)
@@ -141,37 +151,81 @@ static enum kt_status skip_strings(struct kt_gguf *gguf, uint64_t count, struct 
     return status;
 }
 
-static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
+/* Reads what an array holds: the type and the number of its elements, which must fit into the file. */
+static enum kt_status read_array(struct kt_gguf *gguf, const struct kt_gguf_key *key, uint32_t *element,
+                                 uint64_t *count, struct kt_error *error)
 {
     struct kt_reader *reader = &gguf->reader;
-    enum kt_status status = kt_reader_u32(reader, &key->element, gguf->what, error);
+    enum kt_status status = kt_reader_u32(reader, element, gguf->what, error);
     if (status == KT_OK)
-        status = kt_reader_u64(reader, &key->count, gguf->what, error);
+        status = kt_reader_u64(reader, count, gguf->what, error);
     if (status != KT_OK)
         return status;
-    uint64_t count = key->count;
-    key->value = reader->at;
-    if (key->element >= N_TYPES || key->element == KT_GGUF_ARRAY)
+    if (*element >= N_TYPES)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": key \"%s\" is an array of type %" PRIu32
-                       "; arrays hold types 0 to 12 without 9, which is an array again",
-                       reader->file->label, key->at, key->name, key->element);
-    uint64_t least = key->element == KT_GGUF_STRING ? 8 : type_sizes[key->element];
+                       "%s: byte %" PRIu64 ": key \"%s\" is an array of type %" PRIu32 "; 0 to 12 are known",
+                       reader->file->label, key->at, key->name, *element);
+    uint64_t least = *element == KT_GGUF_STRING  ? 8
+                     : *element == KT_GGUF_ARRAY ? 4 + 8
+                                                 : type_sizes[*element];
     uint64_t rest = reader->file->size - reader->at;
-    if (count > rest / least)
+    if (*count > rest / least)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" claims %" PRIu64 " elements of %s; the %" PRIu64
                        " bytes left hold at most %" PRIu64,
-                       reader->file->label, key->at, key->name, count, type_names[key->element], rest,
+                       reader->file->label, key->at, key->name, *count, type_names[*element], rest,
                        rest / least);
-    if (key->element == KT_GGUF_STRING && count > MOST_STRINGS)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": key \"%s\" has %" PRIu64 " strings; at most %" PRIu64
-                       " are read",
-                       reader->file->label, key->at, key->name, count, MOST_STRINGS);
-    if (key->element == KT_GGUF_STRING)
-        return skip_strings(gguf, count, error);
-    return kt_reader_skip(reader, count * least, gguf->what, error);
+    return KT_OK;
+}
+
+/* Adds up the elements of a key whose ends must be searched. */
+static enum kt_status count_elements(const struct kt_gguf *gguf, const struct kt_gguf_key *key,
+                                     uint64_t count, uint64_t *sum, struct kt_error *error)
+{
+    *sum += count; /* no overflow: each has bytes in the file */
+    if (*sum <= MOST_STRINGS)
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: byte %" PRIu64 ": key \"%s\" has %" PRIu64 " strings or arrays; at most %" PRIu64
+                   " are read",
+                   kt_gguf_label(gguf), key->at, key->name, *sum, MOST_STRINGS);
+}
+
+static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
+{
+    uint64_t left[MOST_NESTED] = {1}, sum = 0; /* arrays that are still to be read, by depth */
+    enum kt_status status = KT_OK;
+    for (unsigned depth = 0; status == KT_OK;) {
+        uint32_t element = 0;
+        uint64_t count = 0;
+        while (left[depth] == 0 && depth > 0)
+            depth--;
+        if (left[depth] == 0)
+            return KT_OK;
+        left[depth]--;
+        bool outermost = depth == 0;
+        status = read_array(gguf, key, &element, &count, error);
+        if (status == KT_OK && outermost) {
+            key->element = element;
+            key->count = count;
+            key->value = gguf->reader.at;
+        }
+        if (status == KT_OK && type_sizes[element] == 0)
+            status = count_elements(gguf, key, count, &sum, error);
+        if (status != KT_OK)
+            return status;
+        if (element == KT_GGUF_STRING)
+            status = skip_strings(gguf, count, error);
+        else if (element != KT_GGUF_ARRAY)
+            status = kt_reader_skip(&gguf->reader, count * type_sizes[element], gguf->what, error);
+        else if (depth + 1 == MOST_NESTED)
+            status = kt_fail(error, KT_E_UNSUPPORTED,
+                             "%s: byte %" PRIu64 ": key \"%s\" nests arrays deeper than %d",
+                             kt_gguf_label(gguf), key->at, key->name, MOST_NESTED);
+        else
+            left[++depth] = count;
+    }
+    return status;
 }
 
 /* The architecture must be valid; the name of the model is dropped if it cannot be shown. */
@@ -245,17 +299,15 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
         gguf->key = grown;
         gguf->capacity = capacity;
     }
-    char name[KT_NAME_SIZE + 1];
     struct kt_gguf_key key = {.at = gguf->reader.at};
-    enum kt_status status = read_name(gguf, "the name of a metadata key", name, error);
+    enum kt_status status = kt_gguf_read_name(gguf, "the name of a metadata key", &key.name, error);
     if (status == KT_OK)
         status = kt_reader_u32(&gguf->reader, &key.type, "the type of a metadata key", error);
-    if (status != KT_OK)
+    if (status != KT_OK) {
+        free(key.name);
         return status;
-    (void)snprintf(gguf->what, sizeof gguf->what, "the value of key \"%s\"", name);
-    key.name = strdup(name);
-    if (!key.name)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a metadata key", kt_gguf_label(gguf));
+    }
+    (void)snprintf(gguf->what, sizeof gguf->what, "the value of key \"%.*s\"", KT_NAME_SIZE, key.name);
     status = read_value(gguf, &key, error);
     gguf->key[gguf->n_keys++] = key;
     return status;
@@ -303,114 +355,6 @@ static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *er
                        "; a power of two is needed",
                        label, key->at, key->number);
     gguf->alignment = key->number;
-    return KT_OK;
-}
-
-/* Reads the dimensions, turns them to row-major order and counts the bytes. */
-static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *info, uint64_t *elements,
-                                 struct kt_error *error)
-{
-    const char *label = kt_gguf_label(gguf);
-    uint64_t at = gguf->reader.at;
-    enum kt_status status = kt_reader_u32(&gguf->reader, &info->n_dims, gguf->what, error);
-    if (status != KT_OK)
-        return status;
-    if (info->n_dims == 0 || info->n_dims > 4)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": tensor \"%s\" has %" PRIu32 " dimensions; 1 to 4 are allowed",
-                       label, at, info->name, info->n_dims);
-    *elements = 1;
-    for (uint32_t i = 0; i < info->n_dims; i++) {
-        uint64_t *dim = &info->dims[info->n_dims - 1 - i];
-        at = gguf->reader.at;
-        status = kt_reader_u64(&gguf->reader, dim, gguf->what, error);
-        if (status != KT_OK)
-            return status;
-        if (*dim == 0 || !kt_mul(*elements, *dim, elements) || *elements > INT64_MAX)
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": dimension %" PRIu32 " of tensor \"%s\" is %" PRIu64
-                           "; each must be at least 1 and their product below 2^63",
-                           label, at, i, info->name, *dim);
-    }
-    return KT_OK;
-}
-
-static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *info, uint64_t elements,
-                                struct kt_error *error)
-{
-    const char *label = kt_gguf_label(gguf);
-    uint64_t at = gguf->reader.at;
-    uint32_t type;
-    enum kt_status status = kt_reader_u32(&gguf->reader, &type, gguf->what, error);
-    if (status != KT_OK)
-        return status;
-    info->dtype = kt_dtype_from_ggml(type);
-    const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
-    if (!dtype)
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: byte %" PRIu64 ": tensor \"%s\" is of type number %" PRIu32
-                       ", which is not known here",
-                       label, at, info->name, type);
-    uint64_t row = info->dims[info->n_dims - 1];
-    if (row % dtype->elements != 0)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": a row of tensor \"%s\" has %" PRIu64
-                       " weights; type %s needs a multiple of %" PRIu32,
-                       label, at, info->name, row, dtype->name, dtype->elements);
-    if (!kt_mul(elements / dtype->elements, dtype->bytes, &info->size))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": the size of tensor \"%s\", %" PRIu64
-                       " weights of type %s, overflows",
-                       label, at, info->name, elements, dtype->name);
-    return KT_OK;
-}
-
-static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
-{
-    const char *label = kt_gguf_label(gguf);
-    char name[KT_NAME_SIZE + 1];
-    struct kt_tensor_info info = {.name = name};
-    uint64_t elements = 0;
-    enum kt_status status = read_name(gguf, "the name of a tensor", name, error);
-    if (status == KT_OK)
-        (void)snprintf(gguf->what, sizeof gguf->what, "the entry of tensor \"%s\"", name);
-    if (status == KT_OK)
-        status = read_shape(gguf, &info, &elements, error);
-    if (status == KT_OK)
-        status = read_type(gguf, &info, elements, error);
-    uint64_t at = gguf->reader.at;
-    if (status == KT_OK)
-        status = kt_reader_u64(&gguf->reader, &info.offset, gguf->what, error);
-    if (status != KT_OK)
-        return status;
-    if (info.offset % gguf->alignment != 0)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": the offset of tensor \"%s\" is %" PRIu64
-                       "; a multiple of general.alignment, %" PRIu64 ", is needed",
-                       label, at, name, info.offset, gguf->alignment);
-    info.name = strdup(name);
-    if (!info.name)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", label);
-    return kt_tensors_add(&gguf->checkpoint->tensors, gguf->part, &info, error);
-}
-
-/* Makes offsets, which count from the end of the header, those of the file. `first`: its first tensor. */
-static enum kt_status place_tensors(struct kt_gguf *gguf, uint64_t first, struct kt_error *error)
-{
-    struct kt_tensors *tensors = &gguf->checkpoint->tensors;
-    uint64_t size = gguf->reader.file->size, mask = gguf->alignment - 1, begin, end;
-    if (!kt_add(gguf->reader.at, mask, &begin))
-        begin = UINT64_MAX;
-    begin &= ~mask;
-    for (uint64_t i = first; i < tensors->n; i++) {
-        struct kt_tensor_info *info = &tensors->tensor[i].info;
-        if (!kt_add(begin, info->offset, &info->offset) || !kt_add(info->offset, info->size, &end) ||
-            end > size)
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: tensor \"%s\", %" PRIu64 " bytes from byte %" PRIu64
-                           " on, reaches beyond the end of the file at %" PRIu64 ": it is cut off or damaged",
-                           kt_gguf_label(gguf), info->name, info->size, info->offset, size);
-    }
     return KT_OK;
 }
 
@@ -514,13 +458,4 @@ void kt_gguf_free_keys(struct kt_checkpoint *checkpoint)
     free_keys(checkpoint->key, checkpoint->n_keys);
     checkpoint->key = NULL;
     checkpoint->n_keys = 0;
-}
-
-enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error)
-{
-    uint64_t first = gguf->checkpoint->tensors.n;
-    enum kt_status status = KT_OK;
-    for (uint64_t i = 0; status == KT_OK && i < gguf->n_tensors; i++)
-        status = read_tensor(gguf, error);
-    return status == KT_OK ? place_tensors(gguf, first, error) : status;
 }

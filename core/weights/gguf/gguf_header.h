@@ -70,6 +70,9 @@ void kt_gguf_end(struct kt_gguf *gguf); /* NULL: nothing */
 void kt_gguf_keep_keys(struct kt_gguf *gguf);
 void kt_gguf_free_keys(struct kt_checkpoint *checkpoint);
 
+/* Reads a string of 1 to KT_LONGEST_NAME bytes, which can be shown. *name: to be freed; NULL on failure. */
+enum kt_status kt_gguf_read_name(struct kt_gguf *gguf, const char *what, char **name, struct kt_error *error);
+
 /* After that, reads the list of tensors and adds it to that of the checkpoint. */
 enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error);
 

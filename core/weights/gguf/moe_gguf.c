@@ -216,7 +216,7 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
         moe->info.has_bias |= moe->bias[p] ? 1u << p : 0;
         for (int part = 1; part < 3; part++) {
             const struct kt_tensor *extra = found->tensor[kind][part];
-            if (!extra)
+            if (!extra || extra->type) /* refuse_type */
                 continue;
             enum kt_status status =
                 check_shape(gguf, extra, part == 1 ? 2 : 1, weight->info.dims, weight, error);
@@ -238,6 +238,18 @@ static void set_activation(const char *architecture, struct kt_moe_info *info)
         info->alpha = 1.702f;
         info->limit = 7.0f;
     }
+}
+
+/* The experts of a layer whose type is not known are listed, but cannot be computed. */
+static void refuse_type(struct kt_checkpoint *checkpoint, const struct found *found)
+{
+    struct kt_error why;
+    for (int kind = 0; kind < N_KINDS; kind++)
+        for (int part = 0; part < 3; part++) {
+            const struct kt_tensor *tensor = found->tensor[kind][part];
+            if (tensor && !*checkpoint->refusal && kt_tensor_check_type(checkpoint, tensor, &why) != KT_OK)
+                (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s", why.message);
+        }
 }
 
 static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said *said,
@@ -273,6 +285,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
                        "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu32 " experts",
                        file_of(gguf, gate), said->key[2], said->top_k, gate->info.name, info->n_experts);
     info->top_k = (uint32_t)said->top_k;
+    refuse_type(checkpoint, found);
     set_activation(checkpoint->architecture, info);
     /* No overflow: tensors do not overlap, so their sizes add up to the file's at most. */
     checkpoint->expert_size += info->size;

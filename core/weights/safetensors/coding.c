@@ -8,7 +8,7 @@
  *     PACKED      .weight_packed I32 [N][K/8], U8 [N][K/2]    .weight_scale [N][G]  none
  *     GPTQ        .qweight I32 [K/8][N]                 .scales [G][N]  .qzeros I32 [G][N/8], all alike
  *     AWQ         .qweight I32 [K][N/8]                 .scales [G][N]  .qzeros I32 [G][N/8]
- *     MX          .weight I8 or U8 [N][K/2]             .scale F8_E8M0 or U8 [N][K/32]
+ *     MX          .weight I8 or U8 [N][K/2], F4 [N][K]  .scale F8_E8M0 or U8 [N][K/32]
  *     BLOCKS      _blocks U8 [E][N][K/32][16]           _scales U8 [E][N][K/32]
  */
 #include "core/weights/safetensors/coding.h"
@@ -63,7 +63,7 @@ static enum kt_coding tell(enum kt_coding named, const struct kt_tensor_info *we
     if (named == KT_CODING_GPTQ && scale)
         return tell_words(weight, scale);
     if (named == KT_CODING_PLAIN && scale && is_power(scale->dtype) &&
-        (weight->dtype == KT_DTYPE_I8 || weight->dtype == KT_DTYPE_U8))
+        (weight->dtype == KT_DTYPE_I8 || weight->dtype == KT_DTYPE_U8 || weight->dtype == KT_DTYPE_F4_E2M1))
         return KT_CODING_MX;
     return named;
 }
@@ -212,10 +212,26 @@ static enum kt_status check_config(const struct kt_model_config *config, enum kt
     return check_packing(config, coding, weight, error);
 }
 
-/* GPTQ and AWQ may leave experts unquantised, but do not make FP8. */
-static enum kt_status check_plain(const struct kt_model_config *config, const struct kt_tensor *weight,
+/* The types of all tensors must be known. */
+static enum kt_status check_types(const struct kt_checkpoint *checkpoint, struct kt_tensor *const *tensors,
                                   struct kt_error *error)
 {
+    enum kt_status status = KT_OK;
+    for (int role = 0; role < KT_N_ROLES && status == KT_OK; role++)
+        if (tensors[role])
+            status = kt_tensor_check_type(checkpoint, tensors[role], error);
+    return status;
+}
+
+/* GPTQ and AWQ may leave experts unquantised, but do not make FP8. */
+static enum kt_status check_plain(const struct kt_checkpoint *checkpoint,
+                                  const struct kt_model_config *config, const struct kt_tensor *weight,
+                                  struct kt_error *error)
+{
+    if (weight->info.dtype == KT_DTYPE_F4_E2M1)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: tensor \"%s\" is f4_e2m1; beside it, scales of type u8 or f8_e8m0 are needed",
+                       kt_tensor_label(checkpoint, weight), weight->info.name);
     const char *method = config->quantization.method;
     if (weight->info.dtype != KT_DTYPE_F8_E4M3 || (strcmp(method, "gptq") != 0 && strcmp(method, "awq") != 0))
         return KT_OK;
@@ -231,9 +247,11 @@ enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint, const s
     const struct kt_tensor *weight = tensors[KT_ROLE_WEIGHT], *scale = tensors[KT_ROLE_SCALE];
     matrix->coding = tell(matrix->coding, &weight->info, scale ? &scale->info : NULL);
     map->zero = strcmp(config->quantization.packing, "gptq_v2") == 0 ? 8 : 7;
-    enum kt_status status = check_fused(checkpoint, map->stride == 0, matrix->coding, weight, scale, error);
+    enum kt_status status = check_types(checkpoint, tensors, error);
     if (status == KT_OK)
-        status = matrix->coding == KT_CODING_PLAIN ? check_plain(config, weight, error)
+        status = check_fused(checkpoint, map->stride == 0, matrix->coding, weight, scale, error);
+    if (status == KT_OK)
+        status = matrix->coding == KT_CODING_PLAIN ? check_plain(checkpoint, config, weight, error)
                                                    : check_config(config, matrix->coding, weight, error);
     if (status == KT_OK)
         status = check_roles(checkpoint, matrix->coding, tensors, error);
@@ -247,7 +265,7 @@ enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint, const s
 void kt_coding_shape(enum kt_coding coding, const struct kt_tensor_info *weight, uint64_t shape[2])
 {
     const uint64_t *dims = weight->dims;
-    uint64_t word = weight->dtype == KT_DTYPE_I32 ? WORD : 2;
+    uint64_t word = weight->dtype == KT_DTYPE_I32 ? WORD : weight->dtype == KT_DTYPE_F4_E2M1 ? 1 : 2;
     switch (coding) {
     case KT_CODING_GPTQ:
         shape[0] = dims[1];

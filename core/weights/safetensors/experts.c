@@ -266,8 +266,8 @@ static enum kt_status check_alike(const struct layer *layer, uint64_t expert, in
                            "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is %s %s, but "
                            "that of expert 0 is %s %s",
                            kt_tensor_label(layer->checkpoint, b), layer->number, expert, b->info.name,
-                           kt_dtype_name(b->info.dtype), kt_shape_text(&b->info, said[0], sizeof said[0]),
-                           kt_dtype_name(a->info.dtype), kt_shape_text(&a->info, said[1], sizeof said[1]));
+                           kt_tensor_type(b), kt_shape_text(&b->info, said[0], sizeof said[0]),
+                           kt_tensor_type(a), kt_shape_text(&a->info, said[1], sizeof said[1]));
         }
     }
     return KT_OK;

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_DIMS = 8 };
+enum { LARGEST_DIMS = 8, LARGEST_TYPE = 32 };
 
 static uint64_t load64(const uint8_t *bytes)
 {
@@ -43,20 +43,23 @@ static bool match_safetensors(const uint8_t head[16], uint64_t size)
 static enum kt_status read_shape(const struct kt_file *file, const json_t *shape, struct kt_tensor_info *info,
                                  uint64_t *elements, struct kt_error *error)
 {
-    if (!json_is_array(shape) || json_array_size(shape) > LARGEST_DIMS)
-        return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": shape must be an array of at most %d numbers",
-                       file->label, info->name, LARGEST_DIMS);
+    size_t n = json_array_size(shape), folded = n > LARGEST_DIMS ? n - LARGEST_DIMS : 0;
+    if (!json_is_array(shape))
+        return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": shape must be an array of numbers",
+                       file->label, info->name);
     *elements = 1;
-    info->n_dims = (uint32_t)json_array_size(shape);
-    for (uint32_t i = 0; i < info->n_dims; i++) {
+    info->n_dims = (uint32_t)(n - folded);
+    for (size_t i = 0; i < n; i++) {
         const json_t *dim = json_array_get(shape, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0 ||
             !kt_mul(*elements, (uint64_t)json_integer_value(dim), elements))
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: tensor \"%s\": element %" PRIu32
-                           " of shape is no whole number of at least 0, or the product overflows",
-                           file->label, info->name, i);
-        info->dims[i] = (uint64_t)json_integer_value(dim);
+            return kt_fail(
+                error, KT_E_FORMAT,
+                "%s: tensor \"%s\": element %zu of shape is no whole number of at least 0, or the product overflows",
+                file->label, info->name, i);
+        /* Beyond so many, the slowest ones are counted as one. */
+        info->dims[i > folded ? i - folded : 0] =
+            i > 0 && i <= folded ? *elements : (uint64_t)json_integer_value(dim);
     }
     return KT_OK;
 }
@@ -68,18 +71,29 @@ static enum kt_status read_dtype(const struct kt_file *file, const json_t *dtype
         return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": dtype must be a string", file->label,
                        info->name);
     info->dtype = kt_dtype_from_safetensors(json_string_value(dtype));
-    const char *text = json_string_value(dtype);
-    if (info->dtype == KT_DTYPE_NONE)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": dtype \"%.32s\" is not known here",
-                       file->label, info->name, kt_name_valid(text, strlen(text)) ? text : "?");
     return KT_OK;
 }
 
+/* Must `elements` of the type take `size` bytes? *bits: of an element; 0: the type is not known, and any size
+ * is right. */
+static bool fits(const struct kt_tensor_info *info, const char *type, uint64_t elements, uint64_t size,
+                 uint32_t *bits)
+{
+    const struct kt_dtype_info *known = kt_dtype_find(info->dtype);
+    uint64_t all;
+    *bits = known ? 8 * known->bytes / known->elements : kt_safetensors_bits(type);
+    if (*bits % 8 == 0)
+        return *bits == 0 || (kt_mul(elements, *bits / 8, &all) && size == all);
+    return kt_mul(elements, *bits, &all) && all % 8 == 0 && size == all / 8;
+}
+
 static enum kt_status read_place(const struct kt_file *file, const json_t *offsets, uint64_t data,
-                                 uint64_t elements, struct kt_tensor_info *info, struct kt_error *error)
+                                 uint64_t elements, const char *type, struct kt_tensor_info *info,
+                                 struct kt_error *error)
 {
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
-    uint64_t size = 0, length = file->size - data;
+    uint64_t length = file->size - data;
+    uint32_t bits;
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
         json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first))
         return kt_fail(error, KT_E_FORMAT,
@@ -91,15 +105,28 @@ static enum kt_status read_place(const struct kt_file *file, const json_t *offse
                        "%s: tensor \"%s\" ends at byte %" PRIu64 " of the data, which has %" PRIu64
                        ": the file is cut off or damaged",
                        file->label, info->name, end, length);
-    uint32_t bytes = kt_dtype_find(info->dtype)->bytes;
-    if (!kt_mul(elements, bytes, &size) || size != end - begin)
+    if (!fits(info, type, elements, end - begin, &bits))
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\": data_offsets span %" PRIu64 " bytes, but %" PRIu64
-                       " elements of %s take %" PRIu32 " each",
-                       file->label, info->name, end - begin, elements, kt_dtype_name(info->dtype), bytes);
+                       " elements of %s take %" PRIu32 " %s each",
+                       file->label, info->name, end - begin, elements, type, bits % 8 ? bits : bits / 8,
+                       bits % 8 ? "bits" : "bytes");
     info->offset = data + begin;
-    info->size = size;
+    info->size = end - begin;
     return KT_OK;
+}
+
+/* Adds the tensor to the list, under a copy of its name. */
+static enum kt_status add_tensor(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_tensor_info *info,
+                                 const char *type, struct kt_error *error)
+{
+    info->name = strdup(info->name);
+    if (!info->name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor",
+                       checkpoint->part[part].file.label);
+    return info->dtype == KT_DTYPE_NONE
+               ? kt_tensors_add_unknown(&checkpoint->tensors, part, info, type, error)
+               : kt_tensors_add(&checkpoint->tensors, part, info, error);
 }
 
 static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t part, const char *name,
@@ -107,11 +134,11 @@ static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t par
 {
     const struct kt_file *file = &checkpoint->part[part].file;
     size_t length = strlen(name);
-    if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
+    if (length == 0 || length > KT_LONGEST_NAME || !kt_name_valid(name, length))
         return kt_fail(error, KT_E_FORMAT,
                        "%s: the name of a tensor has %zu letters; 1 to %d are allowed, none of them a "
                        "control character",
-                       file->label, length, KT_NAME_SIZE);
+                       file->label, length, KT_LONGEST_NAME);
     const json_t *dtype = json_object_get(entry, "dtype");
     const json_t *shape = json_object_get(entry, "shape");
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -124,14 +151,14 @@ static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t par
     enum kt_status status = read_dtype(file, dtype, &info, error);
     if (status == KT_OK)
         status = read_shape(file, shape, &info, &elements, error);
-    if (status == KT_OK)
-        status = read_place(file, offsets, checkpoint->part[part].data, elements, &info, error);
     if (status != KT_OK)
         return status;
-    info.name = strdup(name);
-    if (!info.name)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", file->label);
-    return kt_tensors_add(&checkpoint->tensors, part, &info, error);
+    const char *type = json_string_value(dtype);
+    /* Messages and lists show it. */
+    if (strlen(type) > LARGEST_TYPE || !kt_name_valid(type, strlen(type)))
+        type = "?";
+    status = read_place(file, offsets, checkpoint->part[part].data, elements, type, &info, error);
+    return status == KT_OK ? add_tensor(checkpoint, part, &info, type, error) : status;
 }
 
 static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, struct kt_error *error)

@@ -19,6 +19,7 @@
 struct kt_tensor {
     struct kt_tensor_info info; /* its name is owned by the tensor */
     uint32_t part;              /* the file that holds it */
+    char *type;                 /* what the file calls its type, if info.dtype is KT_DTYPE_NONE; else NULL */
     void *loaded;               /* its bytes, if they are not read through the mapping */
 };
 

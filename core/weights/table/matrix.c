@@ -29,7 +29,9 @@ enum kt_status kt_matrix_view(struct kt_checkpoint *checkpoint, struct kt_tensor
 {
     uint64_t rows, cols;
     const void *data;
-    enum kt_status status = kt_tensor_data(checkpoint, tensor, &data, error);
+    enum kt_status status = kt_tensor_check_type(checkpoint, tensor, error);
+    if (status == KT_OK)
+        status = kt_tensor_data(checkpoint, tensor, &data, error);
     if (status != KT_OK)
         return status;
     kt_matrix_shape(&tensor->info, &rows, &cols);
@@ -53,7 +55,7 @@ enum kt_status kt_matrix_bias(struct kt_checkpoint *checkpoint, struct kt_tensor
                        label, info->name, kt_shape_text(info, found, sizeof found), n);
     if (info->dtype != KT_DTYPE_F32 && info->dtype != KT_DTYPE_F16 && info->dtype != KT_DTYPE_BF16)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-                       label, info->name, kt_dtype_name(info->dtype));
+                       label, info->name, kt_tensor_type(tensor));
     enum kt_status status = kt_matrix_view(checkpoint, tensor, &view, error);
     float *numbers = status == KT_OK ? malloc((size_t)n * sizeof *numbers) : NULL;
     if (status == KT_OK && !numbers)

@@ -35,6 +35,33 @@ enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const s
     return KT_OK;
 }
 
+enum kt_status kt_tensors_add_unknown(struct kt_tensors *tensors, uint32_t part,
+                                      const struct kt_tensor_info *info, const char *type,
+                                      struct kt_error *error)
+{
+    enum kt_status status = kt_tensors_add(tensors, part, info, error);
+    if (status != KT_OK)
+        return status;
+    tensors->tensor[tensors->n - 1].type = strdup(type);
+    return tensors->tensor[tensors->n - 1].type
+               ? KT_OK
+               : kt_fail(error, KT_E_NOMEM, "no memory for the type of tensor \"%s\"", info->name);
+}
+
+const char *kt_tensor_type(const struct kt_tensor *tensor)
+{
+    return tensor->type ? tensor->type : kt_dtype_name(tensor->info.dtype);
+}
+
+enum kt_status kt_tensor_check_type(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                                    struct kt_error *error)
+{
+    if (!tensor->type)
+        return KT_OK;
+    return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s, which cannot be read",
+                   kt_tensor_label(checkpoint, tensor), tensor->info.name, tensor->type);
+}
+
 static int compare_offsets(const void *left, const void *right)
 {
     const struct kt_tensor_info *a = &((const struct kt_tensor *)left)->info;
@@ -133,6 +160,7 @@ void kt_tensors_free(struct kt_tensors *tensors)
     for (uint64_t i = 0; i < tensors->n; i++) {
         free((void *)(uintptr_t)tensors->tensor[i].info.name);
         free(tensors->tensor[i].loaded);
+        free(tensors->tensor[i].type);
     }
     free(tensors->tensor);
     free(tensors->slot);

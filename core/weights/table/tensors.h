@@ -11,6 +11,18 @@
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
                               struct kt_error *error);
 
+/* The same for a tensor whose type, of that name, is not known here. */
+enum kt_status kt_tensors_add_unknown(struct kt_tensors *tensors, uint32_t part,
+                                      const struct kt_tensor_info *info, const char *type,
+                                      struct kt_error *error);
+
+/* The name of the tensor's type, also of one that is not known here. */
+const char *kt_tensor_type(const struct kt_tensor *tensor);
+
+/* Fails if the type of the tensor, which is needed, is not known. */
+enum kt_status kt_tensor_check_type(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                                    struct kt_error *error);
+
 /* Sorts the tensors by file and offset; refuses duplicate names and tensors that overlap. */
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 

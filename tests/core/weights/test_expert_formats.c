@@ -108,6 +108,7 @@ START_TEST(formats_that_cannot_be_read)
         {"down_proj_scale_inv", "F32", "FP8 in fused tensors", true},
         {"weight", "I8", "is i8 (8-bit integers); a later backend may read it", false},
         {"weight", "F8_E5M2", "is f8_e5m2 (no format of weights", false},
+        {"weight", "F8_E4M3FNUZ", "is of type F8_E4M3FNUZ, which cannot be read", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct kt_checkpoint_info info;

@@ -69,6 +69,74 @@ START_TEST(every_type)
 }
 END_TEST
 
+/* A tensor of a type that is not known reaches up to the next one, or to the end, and keeps nobody from the
+ * others. */
+START_TEST(unknown_types)
+{
+    static const struct {
+        const char *name, *type;
+        uint64_t size;
+    } wanted[] = {{"a", "f32", 32}, {"b", "ggml type 43", 64}, {"c", "f32", 32}, {"d", "ggml type 99", 96}};
+    struct kt_checkpoint *checkpoint;
+    struct kt_tensor_info info;
+    struct kt_view view;
+    const void *data;
+    file.size = 0;
+    put_header(&file, 3, 4, 0);
+    put_tensor(&file, "d", 1, (uint64_t[]){7}, 99, 128);
+    put_tensor(&file, "a", 1, (uint64_t[]){8}, 0, 0);
+    put_tensor(&file, "b", 2, (uint64_t[]){3, 3}, 43, 32);
+    put_tensor(&file, "c", 1, (uint64_t[]){8}, 0, 96);
+    put_padding(&file, 32);
+    put_zeros(&file, 224);
+    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)_i, &checkpoint, &error) == KT_OK, "%s",
+                  error.message);
+    for (uint64_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, i, &info, &error), KT_OK);
+        ck_assert_str_eq(info.name, wanted[i].name);
+        ck_assert_uint_eq(info.size, wanted[i].size);
+        ck_assert_str_eq(kt_checkpoint_tensor_type(checkpoint, i), wanted[i].type);
+        ck_assert_int_eq(kt_checkpoint_data(checkpoint, i, &data, &error), KT_OK);
+    }
+    ck_assert_str_eq(kt_checkpoint_tensor_type(checkpoint, 4), "?");
+    ck_assert_str_eq(kt_checkpoint_tensor_type(NULL, 0), "?");
+    ck_assert_int_eq(kt_checkpoint_weight(checkpoint, "c", &view, NULL, &error), KT_OK);
+    ck_assert_int_eq(kt_checkpoint_weight(checkpoint, "b", &view, NULL, &error), KT_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(
+        strstr(error.message, "tensor \"b\" is of type ggml type 43, which cannot be read"));
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
+/* The experts are listed, but cannot be asked for. */
+START_TEST(experts_of_an_unknown_type)
+{
+    static const char scale[] = "blk.0.ffn_gate_exps.scale", weight[] = "blk.0.ffn_gate_exps.weight";
+    for (int what = 0; what < 2; what++) {
+        const char *name = what ? scale : weight;
+        struct model model = MODEL_INIT;
+        struct kt_checkpoint *checkpoint;
+        struct kt_moe_info info;
+        struct kt_expert expert;
+        model.has_scale = 1;
+        build_model(&file, &model);
+        uint8_t *at = file.data;
+        while (memcmp(at, name, strlen(name)) != 0)
+            at++;
+        /* The type stands after the name and, if there are as many, 1 or 3 dimensions. */
+        at += strlen(name) + 4 + (what ? 8 : 24);
+        *at = 200;
+        ck_assert_msg(open_bytes(file.data, file.size, KT_IO_MMAP, &checkpoint, &error) == KT_OK, "%s",
+                      error.message);
+        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &info, &error), KT_OK);
+        ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, &expert, 1, &error), KT_E_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(error.message, name));
+        ck_assert_ptr_nonnull(strstr(error.message, "is of type ggml type 200"));
+        kt_checkpoint_close(checkpoint);
+    }
+}
+END_TEST
+
 static void open_part(size_t size, enum kt_io io, const char *what, size_t at)
 {
     struct kt_checkpoint *checkpoint = NULL;
@@ -131,6 +199,8 @@ int main(void)
     tcase_add_loop_test(tests, malformed_files, 0, (int)n_malformed_gguf);
     tcase_add_loop_test(tests, right_files, 0, (int)n_right_gguf);
     tcase_add_test(tests, every_type);
+    tcase_add_loop_test(tests, unknown_types, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_test(tests, experts_of_an_unknown_type);
     tcase_add_loop_test(tests, cut_at_every_byte, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, every_byte_changed);
     suite_add_tcase(suite, tests);

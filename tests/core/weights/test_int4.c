@@ -63,6 +63,7 @@ static const struct {
      0},
     {AWQ, 0, "BF16", "model.layers.", "block_sparse_moe.experts", NULL, 0},
     {MX, 32, "F8_E8M0", "layers.", "ffn.experts", NULL, 0},
+    {MX_F4, 32, "F8_E8M0", "layers.", "ffn.experts", NULL, 0},
     {MX, 32, "U8", "model.layers.", "ffn.experts",
      /* DeepSeek-V4's: its blocks are those of what is FP8. */
      CONFIG("{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128],\"scale_fmt\":\"ue8m0\"}"), 0},
@@ -91,7 +92,7 @@ static const struct kt_view *view_of(const struct kt_expert *expert, int p)
 static void expect_experts(const struct model *model, const struct kt_expert *experts)
 {
     float row[LARGEST];
-    bool four = model->layout == MX || model->layout == GPT_OSS;
+    bool four = model->layout == MX || model->layout == MX_F4 || model->layout == GPT_OSS;
     for (int e = 0; e < EXPERTS; e++)
         for (int p = KT_GATE; p <= KT_DOWN; p++) {
             const struct kt_view *view = view_of(&experts[e], p);
