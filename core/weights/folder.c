@@ -2,10 +2,11 @@
 /*
  * folder.c - a checkpoint of several safetensors files in one folder.
  *
- * model.safetensors.index.json says which file holds which tensor, and is compared with the files. Without
- * it, all files NAME.safetensors of the folder belong to the checkpoint, in the order of their names. A
- * folder without such files may hold a GGUF model. Subfolders are not read, except those of KT-Kernel's
- * converter.
+ * model.safetensors.index.json says which file holds which tensor, and is compared with the files; where a
+ * tensor is in several, it decides. It does not count beside a model.safetensors that it does not list.
+ * Without it, the files of the folder that folder_names.c chooses belong to the checkpoint, in the order of
+ * their names. A folder without such files may hold a GGUF model. Subfolders are not read, except those that
+ * the index names, and those of KT-Kernel's converter.
  */
 #include "core/weights/folder.h"
 
@@ -15,6 +16,7 @@
 #include "core/weights/file/file.h"
 #include "core/weights/file/json.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/folder_names.h"
 #include "core/weights/formats.h"
 #include "core/weights/gguf/gguf.h"
 #include "core/weights/gguf/gguf_split.h"
@@ -33,8 +35,9 @@
 
 #define INDEX "model.safetensors.index.json"
 #define SUFFIX ".safetensors"
+#define WHOLE "model.safetensors"
 
-enum { LARGEST_INDEX = 100000000, LARGEST_FILES = 4096, LARGEST_FILE_NAME = 255 };
+enum { LARGEST_INDEX = 100000000, LARGEST_FILES = 4096, LARGEST_FILE_NAME = 255, LARGEST_PATH = 1023 };
 
 /* The index, while a folder is being opened. */
 struct index {
@@ -43,29 +46,27 @@ struct index {
     json_t *weights; /* its weight_map */
 };
 
-/* Names of files, each once, in order. */
-struct names {
-    const char **name;
-    size_t n, capacity;
-};
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), tail = strlen(end);
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
-static int compare_names(const void *left, const void *right)
+/* May the index name this file? It must be in the folder or below it; no part of the path is hidden. */
+static bool inner_path(const char *path)
 {
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
-/* May the index name this file? It must be in the folder itself. */
-static bool plain_name(const char *name)
-{
-    size_t length = strlen(name);
-    return length <= LARGEST_FILE_NAME && name[0] != '.' && !strchr(name, '/') &&
-           kt_name_valid(name, length) && ends_with(name, SUFFIX);
+    size_t length = strlen(path);
+    if (length > LARGEST_PATH || !kt_name_valid(path, length) || !ends_with(path, SUFFIX))
+        return false;
+    for (const char *at = path;; at++) {
+        const char *slash = strchr(at, '/');
+        size_t part = slash ? (size_t)(slash - at) : strlen(at);
+        if (part == 0 || part > LARGEST_FILE_NAME || *at == '.')
+            return false;
+        if (!slash)
+            return true;
+        at = slash;
+    }
 }
 
 static enum kt_status check_index(const struct index *index, struct kt_error *error)
@@ -84,10 +85,10 @@ static enum kt_status check_index(const struct index *index, struct kt_error *er
                            "%s: the name of a tensor in weight_map has %zu letters; 1 to %d are "
                            "allowed, none of them a control character",
                            index->label, length, KT_LONGEST_NAME);
-        if (!json_is_string(file) || !plain_name(json_string_value(file)))
+        if (!json_is_string(file) || !inner_path(json_string_value(file)))
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\": weight_map must give the name of a %s file in the "
-                           "same folder, without '/'",
+                           "same folder or below it",
                            index->label, name, SUFFIX);
     }
     return KT_OK;
@@ -150,23 +151,8 @@ static bool index_lists(const struct index *index, const char *file)
     return false;
 }
 
-static enum kt_status add_name(struct names *names, const char *name, const char *label,
-                               struct kt_error *error)
-{
-    if (names->n == names->capacity) {
-        size_t capacity = names->capacity ? names->capacity * 2 : 64;
-        const char **grown = realloc(names->name, capacity * sizeof *grown);
-        if (!grown)
-            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the names of %zu files", label, capacity);
-        names->name = grown;
-        names->capacity = capacity;
-    }
-    names->name[names->n++] = name;
-    return KT_OK;
-}
-
 /* The files that the index names; their names belong to the index. */
-static enum kt_status list_index(const struct index *index, struct names *names, struct kt_error *error)
+static enum kt_status list_index(const struct index *index, struct kt_names *names, struct kt_error *error)
 {
     const char *tensor, *last = NULL;
     json_t *file;
@@ -176,11 +162,11 @@ static enum kt_status list_index(const struct index *index, struct names *names,
         if (last && strcmp(name, last) == 0)
             continue;
         last = name;
-        enum kt_status status = add_name(names, name, index->label, error);
+        enum kt_status status = kt_names_add(names, name, index->label, error);
         if (status != KT_OK)
             return status;
     }
-    qsort(names->name, names->n, sizeof *names->name, compare_names);
+    kt_names_sort(names);
     for (size_t i = 0; i < names->n; i++)
         if (kept == 0 || strcmp(names->name[i], names->name[kept - 1]) != 0)
             names->name[kept++] = names->name[i];
@@ -194,7 +180,7 @@ struct others {
 };
 
 /* All safetensors files of the folder; their names belong to the list. */
-static enum kt_status list_folder(const char *folder, const char *label, struct names *names,
+static enum kt_status list_folder(const char *folder, const char *label, struct kt_names *names,
                                   struct others *others, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
@@ -208,7 +194,7 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
         if (entry->d_name[0] == '.' || !ends_with(entry->d_name, SUFFIX))
             continue;
         char *name = strdup(entry->d_name);
-        status = name ? add_name(names, name, label, error)
+        status = name ? kt_names_add(names, name, label, error)
                       : kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a file", label);
         if (status != KT_OK)
             free(name);
@@ -216,12 +202,11 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
     if (status == KT_OK && errno != 0)
         status = kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     (void)closedir(listing);
-    if (names->n > 0)
-        qsort(names->name, names->n, sizeof *names->name, compare_names);
+    kt_names_sort(names);
     return status;
 }
 
-static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct names *names,
+static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct kt_names *names,
                                  struct kt_error *error)
 {
     enum kt_status status = KT_OK;
@@ -237,23 +222,42 @@ static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct 
         if (status == KT_OK)
             status = kt_safetensors_read(checkpoint, (uint32_t)i, error);
     }
-    return status == KT_OK ? kt_safetensors_index(checkpoint, error) : status;
+    return status;
 }
 
-/* Is each tensor in the file that the index names? File i is names->name[i]. */
+/* Marks the tensors that the index puts into another file than theirs. File i is names->name[i]. */
+static void mark_strays(struct kt_checkpoint *checkpoint, const struct index *index,
+                        const struct kt_names *names)
+{
+    for (uint64_t i = 0; i < checkpoint->tensors.n; i++) {
+        struct kt_tensor *tensor = &checkpoint->tensors.tensor[i];
+        const char *said = json_string_value(json_object_get(index->weights, tensor->info.name));
+        tensor->stray = said && strcmp(said, names->name[tensor->part]) != 0;
+    }
+}
+
+/* Is each tensor that the index lists in a file? One that is in another file only is taken from there. */
 static enum kt_status compare_index(const struct kt_checkpoint *checkpoint, const struct index *index,
-                                    const struct names *names, struct kt_error *error)
+                                    const struct kt_names *names, struct kt_error *error)
 {
     const char *name;
     json_t *file;
+    uint64_t strays = 0;
     json_object_foreach (index->weights, name, file) {
         const struct kt_tensor *tensor = kt_tensors_find(&checkpoint->tensors, name);
         const char *said = json_string_value(file);
-        if (!tensor || strcmp(names->name[tensor->part], said) != 0)
+        if (!tensor)
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: tensor \"%s\" is said to be in %.255s, but it is in %.255s", index->label,
-                           name, said, tensor ? names->name[tensor->part] : "no file");
+                           "%s: tensor \"%s\" is said to be in %.255s, but it is in no file", index->label,
+                           name, said);
+        if (tensor->stray && strays++ == 0)
+            kt_log_write(&checkpoint->log, KT_LOG_WARNING,
+                         "%s: tensor \"%.256s\" is said to be in %.255s, but it is in %.255s", index->label,
+                         name, said, names->name[tensor->part]);
     }
+    if (strays > 1)
+        kt_log_write(&checkpoint->log, KT_LOG_WARNING, "%s: %" PRIu64 " more tensors are in other files",
+                     index->label, strays - 1);
     uint64_t listed = json_object_size(index->weights);
     if (checkpoint->tensors.n > listed)
         kt_log_write(&checkpoint->log, KT_LOG_INFO, "%s: lists %" PRIu64 " tensors; its files hold %" PRIu64,
@@ -264,10 +268,14 @@ static enum kt_status compare_index(const struct kt_checkpoint *checkpoint, cons
 static enum kt_status open_listed(struct kt_checkpoint *checkpoint, const struct index *index,
                                   struct kt_error *error)
 {
-    struct names names = {.n = 0};
+    struct kt_names names = {.n = 0};
     enum kt_status status = list_index(index, &names, error);
     if (status == KT_OK)
         status = read_files(checkpoint, &names, error);
+    if (status == KT_OK) {
+        mark_strays(checkpoint, index, &names);
+        status = kt_safetensors_index(checkpoint, error);
+    }
     if (status != KT_OK)
         (void)kt_fail_prefix(error, status, "%s", index->label);
     else
@@ -292,26 +300,75 @@ static enum kt_status open_gguf(struct kt_checkpoint *checkpoint, struct kt_erro
 
 static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
-    struct names names = {.n = 0};
+    struct kt_names names = {.n = 0};
     struct others others = {.gguf = false};
     enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
-    if (status == KT_OK && names.n == 0 && others.layers) {
+    if (status == KT_OK)
+        kt_names_choose(&names, others.gguf || others.layers, &checkpoint->log, checkpoint->label);
+    if (status == KT_OK && names.n == 0 && others.layers)
         checkpoint->format = &kt_format_ktkernel_files;
-        return KT_OK;
-    }
-    if (status == KT_OK && names.n == 0 && others.gguf)
-        return open_gguf(checkpoint, error);
-    if (status == KT_OK && names.n == 0)
+    else if (status == KT_OK && names.n == 0 && others.gguf)
+        status = open_gguf(checkpoint, error);
+    else if (status == KT_OK && names.n == 0)
         status = kt_fail(error, KT_E_NOT_FOUND,
                          "%s: the folder holds no %s and no .gguf file; name the folder of a "
                          "checkpoint, or a file of one",
                          checkpoint->label, SUFFIX);
-    if (status == KT_OK)
+    if (status == KT_OK && names.n > 0)
         status = read_files(checkpoint, &names, error);
-    for (size_t i = 0; i < names.n; i++)
-        free((void *)(uintptr_t)names.name[i]);
-    free(names.name);
+    if (status == KT_OK && names.n > 0)
+        status = kt_safetensors_index(checkpoint, error);
+    kt_names_free(&names);
     return status;
+}
+
+/* Is a file of that name in the folder? */
+static bool holds(const char *folder, const char *name)
+{
+    struct stat found;
+    char *path = kt_path_join(folder, name, NULL);
+    bool is_file = path && stat(path, &found) == 0 && S_ISREG(found.st_mode);
+    free(path);
+    return is_file;
+}
+
+/* Are files of the folder GGUF ones, and none of those that the index names or could name? */
+static bool only_gguf(const struct kt_checkpoint *checkpoint, const struct index *index)
+{
+    struct kt_names names = {.n = 0};
+    struct others others = {.gguf = false};
+    const char *tensor, *last = "";
+    json_t *file;
+    json_object_foreach (index->weights, tensor, file) {
+        const char *name = json_string_value(file);
+        if (strcmp(name, last) != 0 && holds(checkpoint->folder, name))
+            return false;
+        last = name;
+    }
+    enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &others, NULL);
+    bool only = status == KT_OK && names.n == 0 && others.gguf;
+    kt_names_free(&names);
+    return only;
+}
+
+/* The index that the folder's own name stands for, if it counts: the whole model in one file goes first,
+ * unless the index lists that file, too; and so does a GGUF file, if all that the index names is missing. */
+static enum kt_status choose_index(const struct kt_checkpoint *checkpoint, struct index *index,
+                                   struct kt_error *error)
+{
+    struct kt_error problem;
+    bool whole = holds(checkpoint->folder, WHOLE);
+    enum kt_status status = find_index(checkpoint->folder, index, whole ? &problem : error);
+    if (status == KT_E_NOMEM || (status == KT_OK && !index->root))
+        return status;
+    if (whole ? status == KT_OK && index_lists(index, WHOLE)
+              : status != KT_OK || !only_gguf(checkpoint, index))
+        return status;
+    kt_log_write(&checkpoint->log, KT_LOG_WARNING, "%s: %s is not used: it is not of the model beside it",
+                 checkpoint->label, INDEX);
+    json_decref(index->root);
+    *index = (struct index){.root = NULL};
+    return KT_OK;
 }
 
 static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct index *index,
@@ -321,7 +378,7 @@ static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct index
     checkpoint->format = &kt_format_safetensors;
     checkpoint->whole = true;
     if (!index->root)
-        status = find_index(checkpoint->folder, index, error);
+        status = choose_index(checkpoint, index, error);
     if (status == KT_OK)
         status = index->root ? open_listed(checkpoint, index, error) : open_all(checkpoint, error);
     if (status != KT_OK || checkpoint->format == &kt_format_gguf)

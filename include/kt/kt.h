@@ -235,14 +235,17 @@ struct kt_checkpoint_params {
  *
  * `path` is a file, or the folder of a safetensors checkpoint. Its config.json, its index and each file
  * that model.safetensors.index.json lists open the folder, too. With an index, the checkpoint consists of
- * the files that it names, which must hold the tensors that it lists; without one, of all *.safetensors
- * files of the folder. Any other safetensors file is opened alone; if it holds experts, the config.json
+ * the files that it names, in the folder or below it, which must hold the tensors that it lists; of a tensor
+ * in several files, the index decides. A model.safetensors that the index does not list replaces it. Without
+ * an index, the checkpoint is model.safetensors, or else all *.safetensors files of the folder, but of
+ * adapter_model*, consolidated* and variants (model.fp16.safetensors) only if nothing else is there. Any other safetensors file is opened alone; if it holds experts, the config.json
  * beside it is read. The folder may also be one that KT-Kernel's converter wrote, with safetensors files or
  * with folders _layer_N; config.json in it is optional.
  *
  * A GGUF model in several files NAME-00001-of-00003.gguf is opened whole by any of them: names, the keys
  * split.no, split.count and split.tensors.count, and the tensors must agree. A folder without safetensors
- * files must hold the .gguf files of one model, which is opened.
+ * files must hold the .gguf files of one model, which is opened; names with mmproj or imatrix in them do not
+ * count beside others.
  *
  * Experts of safetensors files are found by the tensor names of known families of models, and config.json
  * must agree with them. If their format cannot be read, or their activation cannot be computed, the

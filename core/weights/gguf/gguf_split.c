@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SUFFIX ".gguf"
 
@@ -223,13 +224,25 @@ static bool is_gguf(const char *name)
     return name[0] != '.' && length > tail && strcmp(name + length - tail, SUFFIX) == 0;
 }
 
+/* Is it no model of its own, by its name: what sees or hears for one, or what a quantizer measured? */
+static bool is_companion(const char *name)
+{
+    static const char *const words[] = {"mmproj", "imatrix"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        for (const char *at = name; *at; at++)
+            if (strncasecmp(at, words[i], strlen(words[i])) == 0)
+                return true;
+    return false;
+}
+
 /* Sets *path, which the caller frees also on failure, to the first by name of one model's files. */
-static enum kt_status choose(DIR *listing, const char *folder, char **path, struct kt_error *error)
+static enum kt_status choose(DIR *listing, const char *folder, bool companions, char **path,
+                             struct kt_error *error)
 {
     char label[KT_LABEL_SIZE], other[KT_LABEL_SIZE];
     const struct dirent *entry;
     while ((errno = 0, entry = readdir(listing)) != NULL) {
-        if (!is_gguf(entry->d_name))
+        if (!is_gguf(entry->d_name) || (!companions && is_companion(entry->d_name)))
             continue;
         char *found = kt_path_join(folder, entry->d_name, error);
         if (!found)
@@ -261,7 +274,11 @@ enum kt_status kt_gguf_find_file(const char *folder, char **path, struct kt_erro
     DIR *listing = opendir(folder);
     if (!listing)
         return kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
-    enum kt_status status = choose(listing, folder, &found, error);
+    enum kt_status status = choose(listing, folder, false, &found, error);
+    if (status == KT_E_NOT_FOUND) {
+        rewinddir(listing);
+        status = choose(listing, folder, true, &found, error);
+    }
     (void)closedir(listing);
     if (status == KT_OK)
         *path = found;

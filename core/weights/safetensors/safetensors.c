@@ -11,6 +11,7 @@
 #include "core/weights/safetensors/safetensors.h"
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/weights/decode/dtype.h"
@@ -241,6 +242,11 @@ enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_
     enum kt_status status = kt_tensors_index(checkpoint, error);
     for (uint32_t part = 0; part < checkpoint->n_parts && status == KT_OK; part++)
         status = check_cover(checkpoint, part, &first, error);
+    uint64_t copies = status == KT_OK ? kt_tensors_drop_copies(&checkpoint->tensors) : 0;
+    if (copies > 0)
+        kt_log_write(&checkpoint->log, KT_LOG_INFO,
+                     "%s: left out %" PRIu64 " copies of tensors that the index puts into other files",
+                     checkpoint->label, copies);
     return status;
 }
 

@@ -98,7 +98,27 @@ static uint64_t find_slot(const struct kt_tensors *tensors, const char *name)
     return at;
 }
 
-/* Refuses names that stand twice. */
+/* Enters the tensors that are where the index puts them, or else the strays among them. Refuses names that
+ * stand twice, but marks strays whose name has its place as copies. */
+static enum kt_status enter_names(struct kt_checkpoint *checkpoint, bool strays, struct kt_error *error)
+{
+    struct kt_tensors *tensors = &checkpoint->tensors;
+    for (uint64_t i = 0; i < tensors->n; i++) {
+        struct kt_tensor *tensor = &tensors->tensor[i];
+        if (tensor->stray != strays)
+            continue;
+        uint64_t at = find_slot(tensors, tensor->info.name);
+        const struct kt_tensor *other = tensors->slot[at] ? &tensors->tensor[tensors->slot[at] - 1] : NULL;
+        if (!other)
+            tensors->slot[at] = (uint32_t)(i + 1);
+        else if (strays && !other->stray)
+            tensor->copy = true;
+        else
+            return refuse_twins(checkpoint, other, tensor, error);
+    }
+    return KT_OK;
+}
+
 static enum kt_status hash_names(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     struct kt_tensors *tensors = &checkpoint->tensors;
@@ -110,14 +130,32 @@ static enum kt_status hash_names(struct kt_checkpoint *checkpoint, struct kt_err
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
                        checkpoint->label, tensors->n);
     tensors->n_slots = n_slots;
-    for (uint64_t i = 0; i < tensors->n; i++) {
-        uint64_t at = find_slot(tensors, tensors->tensor[i].info.name);
-        if (tensors->slot[at])
-            return refuse_twins(checkpoint, &tensors->tensor[tensors->slot[at] - 1], &tensors->tensor[i],
-                                error);
-        tensors->slot[at] = (uint32_t)(i + 1);
-    }
-    return KT_OK;
+    enum kt_status status = enter_names(checkpoint, false, error);
+    return status == KT_OK ? enter_names(checkpoint, true, error) : status;
+}
+
+static void free_tensor(struct kt_tensor *tensor)
+{
+    free((void *)(uintptr_t)tensor->info.name);
+    free(tensor->loaded);
+    free(tensor->type);
+}
+
+uint64_t kt_tensors_drop_copies(struct kt_tensors *tensors)
+{
+    uint64_t kept = 0, n = tensors->n;
+    for (uint64_t i = 0; i < n; i++)
+        if (tensors->tensor[i].copy)
+            free_tensor(&tensors->tensor[i]);
+        else
+            tensors->tensor[kept++] = tensors->tensor[i];
+    if (kept == n)
+        return 0;
+    tensors->n = kept;
+    memset(tensors->slot, 0, (size_t)tensors->n_slots * sizeof *tensors->slot);
+    for (uint64_t i = 0; i < kept; i++)
+        tensors->slot[find_slot(tensors, tensors->tensor[i].info.name)] = (uint32_t)(i + 1);
+    return n - kept;
 }
 
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
@@ -157,11 +195,8 @@ struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *
 
 void kt_tensors_free(struct kt_tensors *tensors)
 {
-    for (uint64_t i = 0; i < tensors->n; i++) {
-        free((void *)(uintptr_t)tensors->tensor[i].info.name);
-        free(tensors->tensor[i].loaded);
-        free(tensors->tensor[i].type);
-    }
+    for (uint64_t i = 0; i < tensors->n; i++)
+        free_tensor(&tensors->tensor[i]);
     free(tensors->tensor);
     free(tensors->slot);
     *tensors = (struct kt_tensors){.n = 0};

@@ -23,8 +23,12 @@ const char *kt_tensor_type(const struct kt_tensor *tensor);
 enum kt_status kt_tensor_check_type(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
                                     struct kt_error *error);
 
-/* Sorts the tensors by file and offset; refuses duplicate names and tensors that overlap. */
+/* Sorts the tensors by file and offset; refuses duplicate names and tensors that overlap. A stray of a name
+ * that another file has in its place is no duplicate, but a copy. */
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
+
+/* Drops the copies from the indexed list, and returns how many there were. */
+uint64_t kt_tensors_drop_copies(struct kt_tensors *tensors);
 
 /* The tensor of that name, or NULL. */
 struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name);

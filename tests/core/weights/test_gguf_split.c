@@ -301,6 +301,37 @@ START_TEST(folders_of_several_models)
 }
 END_TEST
 
+/* What belongs to a model without being one is no second model; alone, it is what is opened. */
+START_TEST(files_beside_a_model)
+{
+    struct part part = {.end = 6, .has_model_keys = 1, .count = UINT64_MAX};
+    write_part(&part, "mmproj-F16.gguf");
+    write_part(&part, "M-MMPROJ-f16.gguf");
+    write_part(&part, "a.imatrix.gguf");
+    expect_whole("", 3, KT_IO_MMAP);
+    for (int i = 0; i < 3; i++)
+        folder_delete(names[i]);
+    expect("", KT_E_INVALID, "are two models; name the file of one");
+    folder_delete("M-MMPROJ-f16.gguf");
+    folder_delete("a.imatrix.gguf");
+    expect_whole("", 1, KT_IO_MMAP);
+    write_part(&part, "a.gguf");
+    expect_whole("", 1, KT_IO_MMAP);
+    /* An index of files that are not there is not of this model, but it counts as soon as one is. */
+    static const char index[] = "model.safetensors.index.json", shard[] = "model-00001-of-00002.safetensors";
+    folder_text(index, "{\"weight_map\":{\"a\":\"%s\",\"b\":\"%s\"}}", shard, "other.safetensors");
+    expect_whole("", 1, KT_IO_MMAP);
+    folder_write(shard, "", 0);
+    expect("", KT_E_FORMAT, "model-00001-of-00002.safetensors: is empty");
+    folder_delete(shard);
+    folder_write("some.safetensors", "", 0);
+    expect("", KT_E_IO, "model-00001-of-00002.safetensors: cannot be opened");
+    folder_delete("some.safetensors");
+    folder_text(index, "{");
+    expect("", KT_E_FORMAT, "the index is no JSON");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gguf_split");
@@ -317,6 +348,7 @@ int main(void)
     tcase_add_test(tests, files_that_are_wrong);
     tcase_add_test(tests, every_byte_changed);
     tcase_add_test(tests, folders_of_several_models);
+    tcase_add_test(tests, files_beside_a_model);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
