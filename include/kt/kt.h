@@ -238,9 +238,10 @@ struct kt_checkpoint_params {
  * the files that it names, in the folder or below it, which must hold the tensors that it lists; of a tensor
  * in several files, the index decides. A model.safetensors that the index does not list replaces it. Without
  * an index, the checkpoint is model.safetensors, or else all *.safetensors files of the folder, but of
- * adapter_model*, consolidated* and variants (model.fp16.safetensors) only if nothing else is there. Any other safetensors file is opened alone; if it holds experts, the config.json
- * beside it is read. The folder may also be one that KT-Kernel's converter wrote, with safetensors files or
- * with folders _layer_N; config.json in it is optional.
+ * adapter_model*, consolidated* and variants (model.fp16.safetensors) only if nothing else is there. Any
+ * other safetensors file is opened alone; if it holds experts, the config.json beside it is read. The folder
+ * may also be one that KT-Kernel's converter wrote, with safetensors files or with folders _layer_N;
+ * config.json in it is optional.
  *
  * A GGUF model in several files NAME-00001-of-00003.gguf is opened whole by any of them: names, the keys
  * split.no, split.count and split.tensors.count, and the tensors must agree. A folder without safetensors

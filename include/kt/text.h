@@ -86,10 +86,12 @@ struct kt_token {
 };
 
 /**
- * Opens the tokenizer of `path`: a GGUF file, a folder with tokenizer.json or a tiktoken file, or one of
- * these two files. Files beside it that say more (tokenizer_config.json, special_tokens_map.json,
- * generation_config.json, chat_template.jinja) are read where they are. KT_E_UNSUPPORTED names a kind, a
- * normalizer or a pre-tokenizer that cannot be computed exactly; KT_E_FORMAT a damaged file.
+ * Opens the tokenizer of `path`: a GGUF file, the folder of a model (or a file that stands for it, as for
+ * kt_checkpoint_open), a tokenizer.json or a tiktoken file. A folder's tokenizer is that of its GGUF file, if
+ * kt_checkpoint_open opens that, else its tokenizer.json or tiktoken file. Files beside it that say more
+ * (tokenizer_config.json, special_tokens_map.json, generation_config.json, chat_template.jinja) are read
+ * where they are. KT_E_UNSUPPORTED names a kind, a normalizer or a pre-tokenizer that cannot be computed
+ * exactly; KT_E_FORMAT a damaged file.
  */
 enum kt_status kt_tokenizer_open(const char *path, struct kt_tokenizer **tokenizer, struct kt_error *error);
 /** The same of an open checkpoint, which may be closed afterwards. */

@@ -52,6 +52,40 @@ fed()
     code=$?
 }
 
+# ---- a folder is the model in it, as for the verbs that open models ----
+mkdir "$dir/folder"
+ln -s "$model" "$dir/folder/m.gguf"
+echo '{"model_type":"x"}' >"$dir/folder/config.json"
+echo '{' >"$dir/folder/tokenizer.json" # the GGUF file has its own
+for path in "$dir/folder" "$dir/folder/" "$dir/folder/config.json"; do
+    kt tokenize "$path" 'To be, or not<|im_end|>'
+    prints '398 304 44 522 321 2047'
+    kt detokenize "$path" 398 304
+    exits 0
+    [ "$(cat "$out")" = 'To be' ] || fail "the ids are those of the text"
+done
+(cd "$dir/folder" && kt_run tokenize config.json 'To be') >"$out" 2>"$err"
+prints '398 304'
+kt template "$dir/folder" --chat-template chatml
+exits 0
+rm "$dir/folder/tokenizer.json"
+kt tokenize "$dir/folder" 'To be'
+prints '398 304'
+ln -s "$model" "$dir/folder/n.gguf"
+kt tokenize "$dir/folder" x
+exits 1
+warns 'm.gguf and .*n.gguf are two models\|n.gguf and .*m.gguf are two models'
+mv "$dir/folder/n.gguf" "$dir/folder/mmproj-n.gguf"
+kt tokenize "$dir/folder" 'To be'
+prints '398 304'
+: >"$dir/folder/model.safetensors"
+kt tokenize "$dir/folder" x # the safetensors file is the model, and nothing beside it is a vocabulary
+exits 1
+warns 'neither tokenizer.json nor a tiktoken file'
+kt tokenize "$dir/folder/model.safetensors" x
+exits 1
+warns 'neither tokenizer.json nor a tiktoken file'
+
 # ---- ids ----
 kt tokenize "$model" 'To be, or not<|im_end|>'
 prints '398 304 44 522 321 2047'

@@ -110,52 +110,109 @@ static bool is_gguf(const char *path)
     return n == 4 && memcmp(magic, "GGUF", 4) == 0;
 }
 
-static enum kt_status load_gguf_path(struct kt_tokenizer *t, const char *path, struct kt_error *error)
+/* Closes the checkpoint. */
+static enum kt_status load_values(struct kt_tokenizer *t, const char *path, struct kt_checkpoint *checkpoint,
+                                  struct kt_error *error)
 {
-    struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
-    struct kt_checkpoint *checkpoint;
-    enum kt_status status = kt_checkpoint_open(path, &params, &checkpoint, error);
-    if (status == KT_OK)
-        status = name_source(t, path, "", error);
-    else
-        return status;
+    enum kt_status status = name_source(t, path, "", error);
     if (status == KT_OK)
         status = kt_load_gguf(t, checkpoint, error);
     kt_checkpoint_close(checkpoint);
     return status;
 }
 
+static enum kt_status load_gguf_path(struct kt_tokenizer *t, const char *path, struct kt_error *error)
+{
+    struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
+    struct kt_checkpoint *checkpoint;
+    enum kt_status status = kt_checkpoint_open(path, &params, &checkpoint, error);
+    return status == KT_OK ? load_values(t, path, checkpoint, error) : status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* Has the folder a .gguf file and no safetensors file, so that it may stand for a GGUF model? */
+static bool may_be_gguf(const char *folder)
+{
+    bool gguf = false, other = false;
+    const struct dirent *entry;
+    DIR *listing = opendir(folder);
+    while (listing && (entry = readdir(listing))) {
+        gguf |= ends_with(entry->d_name, ".gguf");
+        other |= ends_with(entry->d_name, ".safetensors");
+    }
+    if (listing)
+        (void)closedir(listing);
+    return gguf && !other;
+}
+
+/* The tokenizer that those who open the model get: that of the GGUF file, or else of the files beside. */
+static enum kt_status load_folder(struct kt_tokenizer *t, const char *folder, struct kt_error *error)
+{
+    struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
+    const struct kt_files files = {folder, NULL};
+    char name[256] = "";
+    struct kt_error problem = {.status = KT_OK};
+    struct kt_checkpoint *checkpoint = NULL;
+    if (may_be_gguf(folder) && kt_checkpoint_open(folder, &params, &checkpoint, &problem) == KT_OK) {
+        if (kt_checkpoint_value_count(checkpoint) > 0)
+            return load_values(t, folder, checkpoint, error);
+        kt_checkpoint_close(checkpoint);
+    }
+    enum kt_status status = choose_file(folder, name, sizeof(name), error);
+    /* Why it is not the model's is worth more than that there is no other. */
+    if (status == KT_E_NOT_FOUND && problem.status != KT_OK)
+        return kt_engine_fail(error, problem.status, "%s", problem.message);
+    if (status == KT_OK)
+        status = name_source(t, folder, name, error);
+    return status == KT_OK ? load_files(t, &files, name, error) : status;
+}
+
+/* A file that stands for its folder, as it does for kt_checkpoint_open. */
+static bool is_of_model(const char *name)
+{
+    return strcmp(name, "config.json") == 0 || ends_with(name, ".index.json") ||
+           ends_with(name, ".safetensors");
+}
+
+static enum kt_status load_file(struct kt_tokenizer *t, const char *path, struct kt_error *error)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    enum kt_status status = KT_OK;
+    if (strlen(name) > 255)
+        return kt_engine_fail(error, KT_E_INVALID, "%s: its name is too long", path);
+    char *folder = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    if (!folder)
+        return fail_memory(error);
+    const struct kt_files files = {folder, NULL};
+    if (is_of_model(name)) {
+        status = load_folder(t, folder, error);
+        if (status == KT_E_NOT_FOUND)
+            status = kt_engine_fail(error, status,
+                                    "%s: the folder has neither tokenizer.json nor a tiktoken file", path);
+    } else {
+        status = name_source(t, path, "", error);
+        if (status == KT_OK)
+            status = load_files(t, &files, name, error);
+    }
+    free(folder);
+    return status;
+}
+
 static enum kt_status load_path(struct kt_tokenizer *t, const char *path, struct kt_error *error)
 {
     struct stat found;
-    char name[256] = "";
     if (stat(path, &found) != 0)
         return kt_engine_fail(error, KT_E_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(found.st_mode) && !S_ISREG(found.st_mode))
+    if (S_ISDIR(found.st_mode))
+        return load_folder(t, path, error);
+    if (!S_ISREG(found.st_mode))
         return kt_engine_fail(error, KT_E_IO, "%s: neither a regular file nor a folder", path);
-    if (!S_ISDIR(found.st_mode) && is_gguf(path))
-        return load_gguf_path(t, path, error);
-    char *folder = strdup(path);
-    if (!folder)
-        return fail_memory(error);
-    enum kt_status status = KT_OK;
-    if (S_ISDIR(found.st_mode)) {
-        status = choose_file(folder, name, sizeof(name), error);
-    } else {
-        const char *slash = strrchr(path, '/');
-        if (snprintf(name, sizeof(name), "%s", slash ? slash + 1 : path) >= (int)sizeof(name))
-            status = kt_engine_fail(error, KT_E_INVALID, "%s: its name is too long", path);
-        (void)strcpy(folder, slash ? "" : ".");
-        if (slash)
-            snprintf(folder, strlen(path) + 1, "%.*s", (int)(slash == path ? 1 : slash - path), path);
-    }
-    const struct kt_files files = {folder, NULL};
-    if (status == KT_OK)
-        status = S_ISDIR(found.st_mode) ? name_source(t, path, name, error) : name_source(t, path, "", error);
-    if (status == KT_OK)
-        status = load_files(t, &files, name, error);
-    free(folder);
-    return status;
+    return is_gguf(path) ? load_gguf_path(t, path, error) : load_file(t, path, error);
 }
 
 static enum kt_status finish(struct kt_tokenizer *t, enum kt_status status, struct kt_tokenizer **tokenizer,
