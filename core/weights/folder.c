@@ -304,7 +304,8 @@ static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error
     struct others others = {.gguf = false};
     enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
     if (status == KT_OK)
-        kt_names_choose(&names, others.gguf || others.layers, &checkpoint->log, checkpoint->label);
+        status =
+            kt_names_choose(&names, others.gguf || others.layers, &checkpoint->log, checkpoint->label, error);
     if (status == KT_OK && names.n == 0 && others.layers)
         checkpoint->format = &kt_format_ktkernel_files;
     else if (status == KT_OK && names.n == 0 && others.gguf)
@@ -322,33 +323,40 @@ static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error
     return status;
 }
 
-/* Is a file of that name in the folder? */
-static bool holds(const char *folder, const char *name)
+/* *there: is a file of that name in the folder? */
+static enum kt_status look_for(const char *folder, const char *name, bool *there, struct kt_error *error)
 {
     struct stat found;
-    char *path = kt_path_join(folder, name, NULL);
-    bool is_file = path && stat(path, &found) == 0 && S_ISREG(found.st_mode);
+    char *path = kt_path_join(folder, name, error);
+    if (!path)
+        return KT_E_NOMEM;
+    *there = stat(path, &found) == 0 && S_ISREG(found.st_mode);
     free(path);
-    return is_file;
+    return KT_OK;
 }
 
-/* Are files of the folder GGUF ones, and none of those that the index names or could name? */
-static bool only_gguf(const struct kt_checkpoint *checkpoint, const struct index *index)
+/* *only: are files of the folder GGUF ones, and none of those that the index names or could name? */
+static enum kt_status look_for_gguf(const struct kt_checkpoint *checkpoint, const struct index *index,
+                                    bool *only, struct kt_error *error)
 {
     struct kt_names names = {.n = 0};
     struct others others = {.gguf = false};
     const char *tensor, *last = "";
     json_t *file;
+    *only = false;
     json_object_foreach (index->weights, tensor, file) {
         const char *name = json_string_value(file);
-        if (strcmp(name, last) != 0 && holds(checkpoint->folder, name))
-            return false;
+        bool there = false;
+        enum kt_status status =
+            strcmp(name, last) == 0 ? KT_OK : look_for(checkpoint->folder, name, &there, error);
+        if (status != KT_OK || there)
+            return status;
         last = name;
     }
-    enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &others, NULL);
-    bool only = status == KT_OK && names.n == 0 && others.gguf;
+    enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
+    *only = names.n == 0 && others.gguf;
     kt_names_free(&names);
-    return only;
+    return status;
 }
 
 /* The index that the folder's own name stands for, if it counts: the whole model in one file goes first,
@@ -357,12 +365,25 @@ static enum kt_status choose_index(const struct kt_checkpoint *checkpoint, struc
                                    struct kt_error *error)
 {
     struct kt_error problem;
-    bool whole = holds(checkpoint->folder, WHOLE);
-    enum kt_status status = find_index(checkpoint->folder, index, whole ? &problem : error);
-    if (status == KT_E_NOMEM || (status == KT_OK && !index->root))
+    bool whole, unused;
+    enum kt_status status = look_for(checkpoint->folder, WHOLE, &whole, error);
+    if (status != KT_OK)
         return status;
-    if (whole ? status == KT_OK && index_lists(index, WHOLE)
-              : status != KT_OK || !only_gguf(checkpoint, index))
+    status = find_index(checkpoint->folder, index, &problem);
+    unused =
+        whole && (status == KT_OK || status == KT_E_FORMAT) && !(index->root && index_lists(index, WHOLE));
+    if (status != KT_OK && !unused) {
+        if (error)
+            *error = problem;
+        return status;
+    }
+    if (status == KT_OK && !index->root)
+        return KT_OK;
+    if (!whole)
+        status = look_for_gguf(checkpoint, index, &unused, error);
+    else
+        status = KT_OK;
+    if (status != KT_OK || !unused)
         return status;
     kt_log_write(&checkpoint->log, KT_LOG_WARNING, "%s: %s is not used: it is not of the model beside it",
                  checkpoint->label, INDEX);

@@ -68,22 +68,22 @@ static bool is_beside(const struct kt_names *names, const char *name)
     return begins(name, "consolidated") || begins(name, "adapter_model") || is_variant(names, name);
 }
 
-void kt_names_choose(struct kt_names *names, bool more, const struct kt_log *log, const char *label)
+enum kt_status kt_names_choose(struct kt_names *names, bool more, const struct kt_log *log, const char *label,
+                               struct kt_error *error)
 {
     bool whole = has(names, WHOLE, strlen(WHOLE), "");
     size_t n = names->n, beside = 0, kept = 0;
     for (size_t i = 0; i < n && !whole; i++)
         beside += is_beside(names, names->name[i]);
-    if (beside == n && !more)
-        beside = 0;
-    if (!whole && beside == 0)
-        return;
+    if (!whole && (beside == 0 || (beside == n && !more)))
+        return KT_OK;
     const char **name = names->name;
     bool *left_out = calloc(n, sizeof *left_out);
-    /* Without memory, all stay, and what they share is refused. */
-    for (size_t i = 0; i < n && left_out; i++)
+    if (!left_out)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the names of %zu files", label, n);
+    for (size_t i = 0; i < n; i++)
         left_out[i] = whole ? strcmp(name[i], WHOLE) != 0 : is_beside(names, name[i]);
-    for (size_t i = 0; i < n && left_out; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!left_out[i]) {
             name[kept++] = name[i];
             continue;
@@ -92,9 +92,9 @@ void kt_names_choose(struct kt_names *names, bool more, const struct kt_log *log
                      label, name[i]);
         free((void *)(uintptr_t)name[i]);
     }
-    if (left_out)
-        names->n = kept;
+    names->n = kept;
     free(left_out);
+    return KT_OK;
 }
 
 void kt_names_free(struct kt_names *names)

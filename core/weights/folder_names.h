@@ -27,7 +27,8 @@ void kt_names_sort(struct kt_names *names);
  *     NAME.VARIANT[-NUMBERS].safetensors  another form of NAME[-NUMBERS].safetensors
  *
  * The last three are left out if something else is there; `more`: the folder has files of another kind. */
-void kt_names_choose(struct kt_names *names, bool more, const struct kt_log *log, const char *label);
+enum kt_status kt_names_choose(struct kt_names *names, bool more, const struct kt_log *log, const char *label,
+                               struct kt_error *error);
 
 /* With the texts. */
 void kt_names_free(struct kt_names *names);

@@ -130,7 +130,7 @@ static enum kt_status size_unknown(struct kt_gguf *gguf, uint64_t first, struct 
     struct kt_tensors *tensors = &gguf->checkpoint->tensors;
     uint64_t n = tensors->n - first, unknown = 0;
     for (uint64_t i = first; i < tensors->n; i++)
-        unknown += tensors->tensor[i].type != NULL;
+        unknown += tensors->tensor[i].unknown;
     if (unknown == 0)
         return KT_OK;
     uint64_t *offsets = malloc((size_t)n * sizeof *offsets);
@@ -150,7 +150,7 @@ static enum kt_status size_unknown(struct kt_gguf *gguf, uint64_t first, struct 
             else
                 high = middle;
         }
-        if (tensors->tensor[i].type)
+        if (tensors->tensor[i].unknown)
             info->size = (low < n ? offsets[low] : gguf->reader.file->size) - info->offset;
     }
     free(offsets);

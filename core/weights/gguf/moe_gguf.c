@@ -216,7 +216,7 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
         moe->info.has_bias |= moe->bias[p] ? 1u << p : 0;
         for (int part = 1; part < 3; part++) {
             const struct kt_tensor *extra = found->tensor[kind][part];
-            if (!extra || extra->type) /* refuse_type */
+            if (!extra || extra->unknown) /* refuse_type */
                 continue;
             enum kt_status status =
                 check_shape(gguf, extra, part == 1 ? 2 : 1, weight->info.dims, weight, error);

@@ -19,7 +19,7 @@
 struct kt_tensor {
     struct kt_tensor_info info; /* its name is owned by the tensor */
     uint32_t part;              /* the file that holds it */
-    char *type;                 /* what the file calls its type, if info.dtype is KT_DTYPE_NONE; else NULL */
+    bool unknown;               /* its type; what the file calls it follows the name's 0 */
     bool stray;                 /* the index puts its name into another file */
     bool copy;                  /* and there it is: this one is dropped once all are indexed */
     void *loaded;               /* its bytes, if they are not read through the mapping */

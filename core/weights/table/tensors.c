@@ -39,27 +39,35 @@ enum kt_status kt_tensors_add_unknown(struct kt_tensors *tensors, uint32_t part,
                                       const struct kt_tensor_info *info, const char *type,
                                       struct kt_error *error)
 {
-    enum kt_status status = kt_tensors_add(tensors, part, info, error);
-    if (status != KT_OK)
-        return status;
-    tensors->tensor[tensors->n - 1].type = strdup(type);
-    return tensors->tensor[tensors->n - 1].type
-               ? KT_OK
-               : kt_fail(error, KT_E_NOMEM, "no memory for the type of tensor \"%s\"", info->name);
+    struct kt_tensor_info own = *info;
+    char *name = (char *)(uintptr_t)info->name;
+    size_t length = strlen(name) + 1, size = strlen(type) + 1;
+    char *both = realloc(name, length + size);
+    if (!both) {
+        free(name);
+        return kt_fail(error, KT_E_NOMEM, "no memory for the name of a tensor's type");
+    }
+    memcpy(both + length, type, size);
+    own.name = both;
+    enum kt_status status = kt_tensors_add(tensors, part, &own, error);
+    if (status == KT_OK)
+        tensors->tensor[tensors->n - 1].unknown = true;
+    return status;
 }
 
 const char *kt_tensor_type(const struct kt_tensor *tensor)
 {
-    return tensor->type ? tensor->type : kt_dtype_name(tensor->info.dtype);
+    const char *name = tensor->info.name;
+    return tensor->unknown ? name + strlen(name) + 1 : kt_dtype_name(tensor->info.dtype);
 }
 
 enum kt_status kt_tensor_check_type(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
                                     struct kt_error *error)
 {
-    if (!tensor->type)
+    if (!tensor->unknown)
         return KT_OK;
     return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s, which cannot be read",
-                   kt_tensor_label(checkpoint, tensor), tensor->info.name, tensor->type);
+                   kt_tensor_label(checkpoint, tensor), tensor->info.name, kt_tensor_type(tensor));
 }
 
 static int compare_offsets(const void *left, const void *right)
@@ -138,7 +146,6 @@ static void free_tensor(struct kt_tensor *tensor)
 {
     free((void *)(uintptr_t)tensor->info.name);
     free(tensor->loaded);
-    free(tensor->type);
 }
 
 uint64_t kt_tensors_drop_copies(struct kt_tensors *tensors)
