@@ -44,6 +44,16 @@ void expect(enum kt_status status, const char *fragment)
     ck_assert_ptr_null(checkpoint);
 }
 
+void expect_warning(const char *fragment)
+{
+    struct kt_checkpoint_info info;
+    struct kt_checkpoint *checkpoint = open_model(KT_IO_READ);
+    kt_checkpoint_info(checkpoint, &info);
+    ck_assert_uint_eq(info.n_moe_layers, 0);
+    ck_assert_msg(strstr(logged, fragment) != NULL, "\"%s\" is not in: %s", fragment, logged);
+    kt_checkpoint_close(checkpoint);
+}
+
 void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols, const struct place *place)
 {
     static float row[4096];

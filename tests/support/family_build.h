@@ -17,6 +17,8 @@ extern char logged[2048]; /* what the last open_model logged, "LEVEL message" a 
 /* Opens the folder, which is right. */
 struct kt_checkpoint *open_model(enum kt_io io);
 /* Opens it, which fails so. */
+/* The model opens, but a warning with the fragment says why its experts cannot be computed. */
+void expect_warning(const char *fragment);
 void expect(enum kt_status status, const char *fragment);
 
 /* Where an expert's projection lies in its tensor, in elements, and its scales. */

@@ -118,7 +118,10 @@ static enum kt_status read_quantization(const json_t *root, struct kt_model_conf
     if (!json_is_object(quantization))
         return kt_fail(error, KT_E_FORMAT, "%s: key \"quantization_config\" must be an object",
                        config->label);
-    return kt_quantization_read(config->label, quantization, &config->quantization, error);
+    enum kt_status status = kt_quantization_read(config->label, quantization, &config->quantization, error);
+    return status == KT_OK
+               ? kt_quantization_groups(config->label, quantization, config->group, &config->n_groups, error)
+               : status;
 }
 
 static enum kt_status read_config(const char *path, struct kt_model_config *config, struct kt_error *error)

@@ -11,6 +11,10 @@ struct kt_model_config {
     char label[KT_LABEL_SIZE]; /* of the file, for messages; "": there is none */
     char model_type[64];       /* "qwen3_moe"; "": not said */
     struct kt_quantization quantization;
+    /* Of several groups of compressed-tensors, each with settings of its own; a tensor must agree with one.
+     */
+    struct kt_quantization group[KT_MOST_GROUPS];
+    uint32_t n_groups; /* 0: quantization says it all */
     struct kt_json_count layers, experts, top_k, hidden, intermediate;
     uint32_t activation; /* enum kt_activation */
     float limit, alpha;

@@ -12,55 +12,23 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Does the group name modules of experts? */
-static bool names_experts(const json_t *group)
-{
-    const json_t *targets = kt_json_find(group, "targets");
-    for (size_t i = 0; i < json_array_size(targets); i++) {
-        const char *target = json_string_value(json_array_get(targets, i));
-        const char *at = target ? strstr(target, "experts") : NULL;
-        if (at && (at - target < 7 || strncmp(at - 7, "shared_", 7) != 0))
-            return true;
-    }
-    return false;
-}
-
-/* The weights of the only group, or of the one that names experts; NULL: there is none such. */
+/* The weights of the only group; NULL: there are none or several. */
 static const json_t *find_weights(const json_t *quantization)
 {
-    const json_t *groups = kt_json_find(quantization, "config_groups"), *found = NULL, *last = NULL;
+    const json_t *groups = kt_json_find(quantization, "config_groups");
     const char *name;
     json_t *group;
-    json_object_foreach ((json_t *)(uintptr_t)groups, name, group) {
-        last = group;
-        if (!found && names_experts(group))
-            found = group;
-    }
-    if (!found && json_object_size(groups) == 1)
-        found = last;
-    return kt_json_find(found, "weights");
-}
-
-/* The block of a scale, in any of compressed-tensors' groups. */
-static const json_t *find_structure(const json_t *quantization)
-{
-    const char *name;
-    json_t *group;
-    json_object_foreach (json_object_get(quantization, "config_groups"), name, group) {
-        const json_t *block = kt_json_find(kt_json_find(group, "weights"), "block_structure");
-        if (block)
-            return block;
-    }
+    if (json_object_size(groups) == 1)
+        json_object_foreach ((json_t *)(uintptr_t)groups, name, group)
+            return kt_json_find(group, "weights");
     return NULL;
 }
 
-static enum kt_status read_block(const char *label, const json_t *quantization, struct kt_quantization *said,
-                                 struct kt_error *error)
+/* The block of a scale, which stands under a key of `object`. */
+static enum kt_status read_block(const char *label, const json_t *object, const char *key,
+                                 struct kt_quantization *said, struct kt_error *error)
 {
-    const char *key = "weight_block_size";
-    const json_t *block = kt_json_find(quantization, key);
-    if (!block)
-        block = find_structure(quantization), key = "block_structure";
+    const json_t *block = kt_json_find(object, key);
     if (!block)
         return KT_OK;
     if (json_array_size(block) != 2)
@@ -123,7 +91,9 @@ static enum kt_status read_compressed(const char *label, const json_t *weights, 
         status = read_flag(label, weights, "symmetric", &said->symmetric, &said->asymmetric, error);
     if (type && strcmp(type, "float") == 0)
         said->real = "type";
-    return status;
+    return status == KT_OK && !said->block_rows.key
+               ? read_block(label, weights, "block_structure", said, error)
+               : status;
 }
 
 /* GPTQ's keys and AWQ's. */
@@ -170,10 +140,35 @@ enum kt_status kt_quantization_read(const char *label, const json_t *object, str
     if (status == KT_OK && groups)
         status = check_groups(label, groups, error);
     if (status == KT_OK)
-        status = read_block(label, object, said, error);
+        status = read_block(label, object, "weight_block_size", said, error);
     if (status != KT_OK)
         return status;
     if (groups)
         return read_compressed(label, find_weights(object), said, error);
     return read_flat(label, object, said, error);
+}
+
+enum kt_status kt_quantization_groups(const char *label, const json_t *object,
+                                      struct kt_quantization groups[KT_MOST_GROUPS], uint32_t *n,
+                                      struct kt_error *error)
+{
+    json_t *all = json_object_get(object, "config_groups"), *group;
+    enum kt_status status = KT_OK;
+    const char *name;
+    *n = 0;
+    if (json_object_size(all) < 2)
+        return KT_OK;
+    json_object_foreach (all, name, group) {
+        struct kt_quantization said = {.method = ""};
+        if (json_array_size(json_object_get(group, "targets")) == 0)
+            continue; /* it is of nothing */
+        if (status == KT_OK)
+            status = read_compressed(label, kt_json_find(group, "weights"), &said, error);
+        if (status == KT_OK && *n < KT_MOST_GROUPS)
+            groups[*n] = said;
+        ++*n;
+    }
+    if (*n > KT_MOST_GROUPS)
+        *n = 0;
+    return status;
 }

@@ -5,6 +5,9 @@
 
 #include "core/weights/file/json.h"
 
+/* Configurations with more groups are not compared with tensors. */
+enum { KT_MOST_GROUPS = 32 };
+
 struct kt_quantization {
     char method[64];                             /* "gptq"; "": not said */
     char packing[64];                            /* checkpoint_format of GPTQ, version of AWQ */
@@ -16,6 +19,11 @@ struct kt_quantization {
     const char *real;                            /* the key that says that weights are floats, or NULL */
     const char *reordered; /* the key that says that columns are not in order, or NULL */
 };
+
+/* Reads what each of several groups of compressed-tensors says. *n: how many; 0 if there is one or none. */
+enum kt_status kt_quantization_groups(const char *label, const json_t *object,
+                                      struct kt_quantization groups[KT_MOST_GROUPS], uint32_t *n,
+                                      struct kt_error *error);
 
 /* Reads quantization_config, which is an object; `label` is the file's, for messages. */
 enum kt_status kt_quantization_read(const char *label, const json_t *object,

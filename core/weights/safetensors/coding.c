@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/model/family.h"
+#include "core/weights/safetensors/scales.h"
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
@@ -186,16 +187,11 @@ static enum kt_status check_packing(const struct kt_model_config *config, enum k
     return known ? KT_OK : refuse_config(config, key, said, coding, weight, error);
 }
 
-static enum kt_status check_config(const struct kt_model_config *config, enum kt_coding coding,
-                                   const struct kt_tensor *weight, struct kt_error *error)
+/* Are weights as one group of config.json has them, int4 that can be read? */
+static enum kt_status check_integers(const struct kt_model_config *config, const struct kt_quantization *said,
+                                     enum kt_coding coding, const struct kt_tensor *weight,
+                                     struct kt_error *error)
 {
-    const struct kt_quantization *said = &config->quantization;
-    bool integers = coding == KT_CODING_PACKED || coding == KT_CODING_GPTQ || coding == KT_CODING_AWQ;
-    if (is_other_method(said->method, coding))
-        return kt_fail(error, KT_E_FORMAT, "%s: key \"quant_method\" is %s, but tensor \"%s\" is %s",
-                       config->label, said->method, weight->info.name, kt_coding_name(coding));
-    if (!integers)
-        return KT_OK;
     if (said->bits.key && said->bits.value != BITS)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: key \"%s\" is %" PRIu64 ": packed weights of 4 bits can be read here; "
@@ -209,7 +205,25 @@ static enum kt_status check_config(const struct kt_model_config *config, enum kt
                              error);
     if (said->reordered)
         return refuse_config(config, said->reordered, "true", coding, weight, error);
-    return check_packing(config, coding, weight, error);
+    return KT_OK;
+}
+
+static enum kt_status check_config(const struct kt_model_config *config, enum kt_coding coding,
+                                   const struct kt_tensor *weight, struct kt_error *error)
+{
+    const struct kt_quantization *said = &config->quantization;
+    bool integers = coding == KT_CODING_PACKED || coding == KT_CODING_GPTQ || coding == KT_CODING_AWQ;
+    enum kt_status status = KT_E_UNSUPPORTED;
+    if (is_other_method(said->method, coding))
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"quant_method\" is %s, but tensor \"%s\" is %s",
+                       config->label, said->method, weight->info.name, kt_coding_name(coding));
+    if (!integers)
+        return KT_OK;
+    if (config->n_groups == 0)
+        status = check_integers(config, said, coding, weight, error);
+    for (uint32_t g = 0; g < config->n_groups && status != KT_OK; g++)
+        status = check_integers(config, &config->group[g], coding, weight, error);
+    return status == KT_OK ? check_packing(config, coding, weight, error) : status;
 }
 
 /* The types of all tensors must be known. */
@@ -319,22 +333,16 @@ static enum kt_status refuse_scale(const struct kt_checkpoint *checkpoint, const
                    kt_coding_name(matrix->coding), lines, columns, each);
 }
 
-/* *group: columns of a group. Checks that config.json agrees. */
-static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
-                                 const struct kt_matrix *matrix, const struct kt_tensor *scale,
-                                 uint64_t groups, uint64_t *group, struct kt_error *error)
+/* Does a group of config.json say that one scale stands for `group` of the matrix's columns? */
+static enum kt_status check_group(const struct kt_checkpoint *checkpoint,
+                                  const struct kt_model_config *config,
+                                  const struct kt_quantization *quantization, const struct kt_matrix *matrix,
+                                  const struct kt_tensor *scale, uint64_t group, struct kt_error *error)
 {
-    const struct kt_json_count *said = &config->quantization.group;
-    char found[192];
-    if (groups == 0 || matrix->cols % groups != 0)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: tensor \"%s\" is %s, %" PRIu64 " groups of the weight's %" PRIu64
-                       " columns; they must be alike",
-                       kt_tensor_label(checkpoint, scale), scale->info.name,
-                       kt_shape_text(&scale->info, found, sizeof found), groups, matrix->cols);
-    *group = matrix->cols / groups;
+    const struct kt_json_count *said = &quantization->group;
     uint64_t wanted = said->value ? said->value : matrix->cols;
-    if (!said->key || wanted == *group)
+    char found[192];
+    if (!said->key || wanted == group)
         return KT_OK;
     if (matrix->cols % wanted != 0)
         return kt_fail(error, KT_E_FORMAT,
@@ -345,7 +353,29 @@ static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const s
                    "%s: key \"%s\" makes groups of %" PRIu64 " columns, but tensor \"%s\" in %s is %s: "
                    "groups of %" PRIu64,
                    config->label, said->key, wanted, scale->info.name, kt_tensor_label(checkpoint, scale),
-                   kt_shape_text(&scale->info, found, sizeof found), *group);
+                   kt_shape_text(&scale->info, found, sizeof found), group);
+}
+
+/* *group: columns of a group. Checks that config.json, one of several groups there, agrees. */
+static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 const struct kt_matrix *matrix, const struct kt_tensor *scale,
+                                 uint64_t groups, uint64_t *group, struct kt_error *error)
+{
+    enum kt_status status = KT_E_FORMAT;
+    char found[192];
+    if (groups == 0 || matrix->cols % groups != 0)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\" is %s, %" PRIu64 " groups of the weight's %" PRIu64
+                       " columns; they must be alike",
+                       kt_tensor_label(checkpoint, scale), scale->info.name,
+                       kt_shape_text(&scale->info, found, sizeof found), groups, matrix->cols);
+    *group = matrix->cols / groups;
+    if (config->n_groups == 0)
+        return check_group(checkpoint, config, &config->quantization, matrix, scale, *group, error);
+    for (uint32_t g = 0; g < config->n_groups && status != KT_OK; g++)
+        if (check_integers(config, &config->group[g], matrix->coding, scale, NULL) == KT_OK)
+            status = check_group(checkpoint, config, &config->group[g], matrix, scale, *group, error);
+    return status;
 }
 
 /* Scales [rows][groups], or `turned` [groups][rows]. */
@@ -354,10 +384,9 @@ static enum kt_status lay_groups(const struct kt_checkpoint *checkpoint, const s
                                  struct kt_error *error)
 {
     const struct kt_tensor_info *info = &scale->info;
-    bool flat = info->n_dims == 1 && !turned;
-    uint64_t group = 1, groups = flat ? 1 : info->dims[turned ? 0 : 1];
-    uint64_t lines = info->dims[turned ? 1 : 0];
-    if ((!flat && info->n_dims != 2) || lines != matrix->rows)
+    uint64_t group = 1, lines = matrix->rows, n = info->size / kt_dtype_find(info->dtype)->bytes;
+    uint64_t groups = lines ? n / lines : 0;
+    if (!(turned ? kt_is_matrix(info, groups, lines) : kt_is_matrix(info, lines, groups)))
         return turned ? refuse_scale(checkpoint, matrix, scale, info->dims[0] ? info->dims[0] : 1,
                                      matrix->rows, "one a group and row", error)
                       : refuse_scale(checkpoint, matrix, scale, matrix->rows,
@@ -403,8 +432,7 @@ static enum kt_status lay_powers(const struct kt_checkpoint *checkpoint, struct 
 {
     uint64_t groups = matrix->cols / MX_GROUP;
     const struct kt_tensor_info *info = &scale->info;
-    if (matrix->cols % MX_GROUP != 0 || info->n_dims != 2 || info->dims[0] != matrix->rows ||
-        info->dims[1] != groups)
+    if (matrix->cols % MX_GROUP != 0 || !kt_is_matrix(info, matrix->rows, groups))
         return refuse_scale(checkpoint, matrix, scale, matrix->rows, groups + (matrix->cols % MX_GROUP != 0),
                             "one for 32 columns of a row", error);
     matrix->scales = (struct kt_scales){.dtype = KT_DTYPE_F8_E8M0,

@@ -200,7 +200,7 @@ static enum kt_status set_coding(const struct layer *layer, const struct entry *
     if (entry->name.role != KT_ROLE_WEIGHT || matrix->coding == entry->name.coding)
         return KT_OK;
     if (matrix->coding != KT_CODING_NONE)
-        return kt_fail(error, KT_E_FORMAT,
+        return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is packed as %s, but "
                        "others of the same projection as %s",
                        kt_tensor_label(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
@@ -262,7 +262,9 @@ static enum kt_status check_alike(const struct layer *layer, uint64_t expert, in
         if (a->info.dtype != b->info.dtype || a->info.n_dims != b->info.n_dims ||
             memcmp(a->info.dims, b->info.dims, sizeof a->info.dims) != 0) {
             char said[2][192];
-            return kt_fail(error, KT_E_FORMAT,
+            /* Of another type, it may be right, as where one expert was not quantized; but no layer has two.
+             */
+            return kt_fail(error, a->info.dtype == b->info.dtype ? KT_E_FORMAT : KT_E_UNSUPPORTED,
                            "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is %s %s, but "
                            "that of expert 0 is %s %s",
                            kt_tensor_label(layer->checkpoint, b), layer->number, expert, b->info.name,

@@ -7,6 +7,9 @@
  *     [N] or [N][1]                one for each row
  *     [] or [1]                    one for all
  *
+ * and more dimensions of 1 between or after these: modelopt writes blocks as [ceil(N / b)][1][ceil(K /
+ * c)][1].
+ *
  * A block is weight_block_size of quantization_config, else 128 x 128, or 1 x 32 if scales are powers of two
  * (MXFP8).
  */
@@ -58,13 +61,36 @@ enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_
                    label, weight->name, kt_dtype_name(weight->dtype), format);
 }
 
+bool kt_is_matrix(const struct kt_tensor_info *info, uint64_t rows, uint64_t cols)
+{
+    const uint64_t wanted[] = {rows, cols};
+    uint32_t next = 0, last = 0;
+    if (info->n_dims < 2)
+        return cols == 1 && (info->n_dims ? info->dims[0] : 1) == rows;
+    if (info->n_dims == 2)
+        return info->dims[0] == rows && info->dims[1] == cols;
+    for (uint32_t i = 0; i < info->n_dims; i++) {
+        if (info->dims[i] == 1)
+            continue;
+        while (next < 2 && wanted[next] == 1)
+            next++;
+        if (next == 2 || info->dims[i] != wanted[next++])
+            return false;
+        last = i;
+    }
+    while (next < 2 && wanted[next] == 1)
+        next++;
+    bool column = cols == 1 && rows != 1, row = rows == 1 && cols != 1;
+    return next == 2 && !(column && last + 1 == info->n_dims) && !(row && last == 0);
+}
+
 /* One scale for each block, if the shape is that. */
 static bool lay_blocks(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
                        uint64_t block_rows, uint64_t block_cols, struct kt_scales *scales)
 {
     uint64_t rows = (weight->dims[0] - 1) / block_rows + 1;
     uint64_t cols = (weight->dims[1] - 1) / block_cols + 1;
-    if (scale->n_dims != 2 || scale->dims[0] != rows || scale->dims[1] != cols)
+    if (!kt_is_matrix(scale, rows, cols))
         return false;
     scales->group_rows = block_rows;
     scales->group_cols = block_cols;
@@ -77,15 +103,53 @@ static bool lay_blocks(const struct kt_tensor_info *weight, const struct kt_tens
 static bool lay_rows(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
                      struct kt_scales *scales)
 {
-    uint64_t n = scale->n_dims ? scale->dims[0] : 1;
-    bool flat = scale->n_dims <= 1 || (scale->n_dims == 2 && scale->dims[1] == 1);
-    bool one = scale->n_dims <= 1 && n == 1;
-    if (!one && (!flat || n != weight->dims[0]))
+    bool one = kt_is_matrix(scale, 1, 1);
+    if (!one && !kt_is_matrix(scale, weight->dims[0], 1))
         return false;
     scales->group_rows = one ? weight->dims[0] : 1;
     scales->group_cols = weight->dims[1];
     scales->row_stride = scales->col_stride = kt_dtype_find(scale->dtype)->bytes;
     return true;
+}
+
+static bool is_small(const struct kt_tensor_info *scale)
+{
+    return scale->size == kt_dtype_find(scale->dtype)->bytes;
+}
+
+/* The block that a group of config.json says, or the usual one. */
+static bool lay_said(const struct kt_quantization *group, const struct kt_tensor_info *weight,
+                     const struct kt_tensor_info *scale, struct kt_scales *scales)
+{
+    bool power = is_power(scale->dtype), said = group->block_rows.key != NULL;
+    return lay_blocks(weight, scale,
+                      said    ? group->block_rows.value
+                      : power ? 1
+                              : FP8_BLOCK,
+                      said    ? group->block_cols.value
+                      : power ? MX_GROUP
+                              : FP8_BLOCK,
+                      scales);
+}
+
+/* The block of the group that fits; *another: groups of other blocks do, too. */
+static bool lay_any(const struct kt_model_config *config, const struct kt_tensor_info *weight,
+                    const struct kt_tensor_info *scale, struct kt_scales *scales, bool *another)
+{
+    bool found = config->n_groups == 0 && lay_said(&config->quantization, weight, scale, scales);
+    *another = false;
+    for (uint32_t g = 0; g < config->n_groups; g++) {
+        struct kt_scales tried = *scales;
+        if (!lay_said(&config->group[g], weight, scale, &tried))
+            continue;
+        *another |= found &&
+                    (tried.group_rows != scales->group_rows || tried.group_cols != scales->group_cols) &&
+                    !is_small(scale);
+        if (!found)
+            *scales = tried;
+        found = true;
+    }
+    return found;
 }
 
 enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *config,
@@ -103,7 +167,13 @@ enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *co
                        "%s: tensor \"%s\" is of type %s; scales must be f32, f16, bf16, f8_e8m0 or "
                        "u8",
                        label, scale->name, kt_dtype_name(scale->dtype));
-    if (lay_blocks(weight, scale, rows, cols, scales) || lay_rows(weight, scale, scales) ||
+    bool another, any = lay_any(config, weight, scale, scales, &another);
+    if (another)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: tensor \"%s\": the blocks of several groups in config_groups fit it", label,
+                       scale->name);
+    /* Of a block that is said, one scale is too few if the weight has more. */
+    if (any || (!(said && is_small(scale) && scale->n_dims == 2) && lay_rows(weight, scale, scales)) ||
         (power && lay_blocks(weight, scale, 1, MX_GROUP, scales)))
         return KT_OK;
     char found[192];

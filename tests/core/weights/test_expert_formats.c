@@ -24,7 +24,21 @@ static const struct scaled {
     {100, 70, "weight_scale", "F16", 2, false, 16, 48,
      "{\"quantization_config\":{\"config_groups\":{\"group_0\":{\"weights\":{\"block_structure\":"
      "[16,48]}}}}}"},
+    /* The block of any group of modules. */
+    {100, 70, "weight_scale", "F16", 2, false, 16, 48,
+     "{\"quantization_config\":{\"config_groups\":{"
+     "\"a\":{\"targets\":[\"re:.*experts.*\"],\"weights\":{\"block_structure\":[128,128]}},"
+     "\"b\":{\"targets\":[\"x\"],\"weights\":{\"num_bits\":4,\"group_size\":32}},"
+     "\"c\":{\"targets\":[\"Linear\"],\"weights\":{\"block_structure\":[16,48]}}}}}"},
     {40, 24, "scale", "F32", 2, false, 128, 128, "{}"},
+    /* Dimensions of 1: modelopt's blocks, and others. */
+    {130, 257, "weight_scale", "F32", 4, false, 128, 128, "{}"},
+    {130, 257, "weight_scale", "F32", 3, false, 128, 128, "{}"},
+    {100, 257, "weight_scale", "BF16", 4, false, 128, 128, "{}"},
+    {40, 72, "weight_scale", "U8", 3, false, 1, 32, "{}"},
+    {40, 24, "weight_scale", "F32", 3, true, 1, 0, "{}"},
+    {40, 24, "weight_scale", "F32", 2, true, 0, 0, "{}"},
+    {200, 200, "weight_scale", "F32", 4, true, 0, 0, "{}"},
     {40, 24, "weight_scale", "F32", 1, true, 1, 0, "{}"},
     {40, 24, "weight_scale", "BF16", 2, true, 1, 0, "{}"},
     {40, 24, "weight_scale", "F32", 1, true, 0, 0, "{}"},
@@ -47,7 +61,11 @@ static uint64_t add_scales(const struct scaled *format, const char *name, uint64
         dims[0] = (rows + format->block_rows - 1) / format->block_rows;
         dims[1] = (cols + format->block_cols - 1) / format->block_cols;
     }
-    shard_add(&shard, name, format->dtype, format->n_dims, dims);
+    const uint64_t four[] = {dims[0], 1, dims[1], 1}, three[] = {dims[0], dims[1], 1};
+    shard_add(&shard, name, format->dtype, format->n_dims,
+              format->n_dims == 4   ? four
+              : format->n_dims == 3 ? three
+                                    : dims);
     return dims[1];
 }
 
@@ -137,12 +155,30 @@ START_TEST(formats_that_cannot_be_read)
 }
 END_TEST
 
+/* One expert was not quantized: the file is right, but no layer has two formats. */
+START_TEST(a_mixed_layer)
+{
+    shard_begin(&shard);
+    for (int e = 0; e < E; e++)
+        for (int p = 0; p < 3; p++) {
+            bool odd = e == 1;
+            shard_add(&shard, name_of("layers.", &families[2], 0, e, p, "weight"), odd ? "BF16" : "F8_E4M3",
+                      2, (uint64_t[]){8, 8});
+            if (!odd)
+                shard_add(&shard, name_of("layers.", &families[2], 0, e, p, "weight_scale"), "F32", 0, NULL);
+        }
+    shard_write(&shard, "model.safetensors");
+    expect_warning("layer 0, expert 1: tensor \"layers.0.experts.1.w1.weight\" is bf16 [8][8], but that of "
+                   "expert 0 is f8_e4m3 [8][8]");
+}
+END_TEST
+
 START_TEST(scales_that_do_not_fit)
 {
     static const struct {
         const char *part, *dtype, *config, *fragment;
         unsigned n_dims;
-        uint64_t dims[2];
+        uint64_t dims[4];
         enum kt_status status;
     } cases[] = {
         {NULL, NULL, "{}", "is f8_e4m3 without scales", 0, {0}, KT_E_FORMAT},
@@ -151,9 +187,20 @@ START_TEST(scales_that_do_not_fit)
          "{}",
          "must be [2][2] for blocks of 128 x 128, [130] for rows",
          2,
-         {1, 1},
+         {1, 2},
          KT_E_FORMAT},
         {"weight_scale_inv", "F32", "{}", "is [2][3]; the scales", 2, {2, 3}, KT_E_FORMAT},
+        {"weight_scale_inv",
+         "F32",
+         "{\"quantization_config\":{\"weight_block_size\":[128,128]}}",
+         "is [1][1]; the scales",
+         2,
+         {1, 1},
+         KT_E_FORMAT},
+        {"weight_scale", "F32", "{}", "is [1][1][130]; the scales", 3, {1, 1, 130}, KT_E_FORMAT},
+        {"weight_scale", "F32", "{}", "is [2][2][2]; the scales", 3, {2, 2, 2}, KT_E_FORMAT},
+        {"weight_scale", "F32", "{}", "is [2][1][3][1]; the scales", 4, {2, 1, 3, 1}, KT_E_FORMAT},
+        {"weight_scale", "U8", "{}", "is [5][1][130]; the scales", 3, {5, 1, 130}, KT_E_FORMAT},
         {"weight_scale", "F32", "{}", "is [129]; the scales", 1, {129}, KT_E_FORMAT},
         {"weight_scale", "F32", "{}", "is [1][130]; the scales", 2, {1, 130}, KT_E_FORMAT},
         {"weight_scale_inv",
@@ -172,6 +219,15 @@ START_TEST(scales_that_do_not_fit)
          {2, 2},
          KT_E_FORMAT},
         {"weight_scale_inv", "I32", "{}", "is of type i32; scales must be", 2, {2, 2}, KT_OK},
+        {"weight_scale",
+         "F32",
+         "{\"quantization_config\":{\"config_groups\":{"
+         "\"a\":{\"targets\":[\"x\"],\"weights\":{\"block_structure\":[70,70]}},"
+         "\"b\":{\"targets\":[\"Linear\"],\"weights\":{\"block_structure\":[80,80]}}}}}",
+         "the blocks of several groups in config_groups fit it",
+         2,
+         {2, 2},
+         KT_OK},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         shard_begin(&shard);
@@ -215,6 +271,7 @@ int main(void)
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
     tcase_add_loop_test(tests, fp8_with_scales, 0, (int)(sizeof scaled / sizeof scaled[0]));
     tcase_add_test(tests, formats_that_cannot_be_read);
+    tcase_add_test(tests, a_mixed_layer);
     tcase_add_test(tests, scales_that_do_not_fit);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

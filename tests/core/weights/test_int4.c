@@ -43,6 +43,14 @@ static const struct {
             "\"b\":{\"targets\":[\"re:.*mlp.experts.*\"],\"weights\":{\"num_bits\":4,"
             "\"group_size\":32}}}}"),
      0},
+    /* It is not the group that names experts, which may be of other layers. */
+    {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts",
+     CONFIG("{\"quant_method\":\"compressed-tensors\",\"config_groups\":{"
+            "\"a\":{\"targets\":[\"re:.*layers.0.mlp.experts.*\"],\"weights\":{\"num_bits\":4,"
+            "\"group_size\":16}},\"b\":{\"targets\":[\"re:.*experts.*\"],\"weights\":{"
+            "\"num_bits\":8,\"type\":\"float\",\"block_structure\":[128,128]}},"
+            "\"c\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,\"group_size\":32}}}}"),
+     0},
     {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts",
      CONFIG("{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":8}},"
             "\"b\":{\"weights\":{\"num_bits\":2}}}}"),

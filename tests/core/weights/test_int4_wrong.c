@@ -124,10 +124,10 @@ static const struct {
      "is [96][3], 3 groups of the weight's 64 columns; they must be alike"},
     {PACKED_WORDS, {"gate_proj.weight_scale", NULL, 2, {96, 0}}, NULL, KT_E_FORMAT, "0 groups"},
     {PACKED_WORDS,
-     {"gate_proj.weight_scale", NULL, 3, {96, 2, 1}},
+     {"gate_proj.weight_scale", NULL, 3, {2, 96, 1}},
      NULL,
      KT_E_FORMAT,
-     "is [96][2][1]; beside a weight"},
+     "is [2][96][1]; beside a weight"},
     {GPTQ, {"gate_proj.scales", NULL, 2, {3, 96}}, NULL, KT_E_FORMAT, "3 groups of the weight's 64 columns"},
     {GPTQ,
      {"gate_proj.scales", NULL, 2, {2, 95}},
@@ -266,8 +266,8 @@ START_TEST(experts_that_are_not_alike)
                       (uint64_t[]){8, 8});
         }
     shard_write(&shard, "model.safetensors");
-    expect(KT_E_FORMAT, "expert 1: tensor \"layers.0.mlp.experts.1.up_proj.qweight\" is packed as int4 of "
-                        "GPTQ, but others of the same projection as int4 of compressed-tensors");
+    expect_warning("expert 1: tensor \"layers.0.mlp.experts.1.up_proj.qweight\" is packed as int4 of "
+                   "GPTQ, but others of the same projection as int4 of compressed-tensors");
 }
 END_TEST
 
@@ -288,6 +288,10 @@ END_TEST
 
 #define QUANTIZATION(text) "{\"quantization_config\":{" text "}}"
 #define GROUPS(weights) QUANTIZATION("\"config_groups\":{\"a\":{\"weights\":{" weights "}}}")
+
+#define TWO_GROUPS(a, b)                                                              \
+    QUANTIZATION("\"config_groups\":{\"a\":{\"targets\":[\"Linear\"],\"weights\":{" a \
+                 "}},\"b\":{\"targets\":[\"re:.*experts.*\"],\"weights\":{" b "}}}")
 
 static const struct {
     enum layout layout;
@@ -313,6 +317,12 @@ static const struct {
      "key \"symmetric\" is false: such weights cannot be read here; tensor \"model.layers.3.mlp."},
     {PACKED_WORDS, GROUPS("\"num_bits\":8"), KT_E_UNSUPPORTED, "key \"num_bits\" is 8: packed weights"},
     {PACKED_WORDS, GROUPS("\"type\":\"float\""), KT_E_UNSUPPORTED, "key \"type\" is float: such"},
+    {PACKED_WORDS, TWO_GROUPS("\"group_size\":64", "\"num_bits\":8,\"group_size\":32"), KT_E_FORMAT,
+     "key \"group_size\" makes groups of 64 columns"},
+    {PACKED_WORDS, TWO_GROUPS("\"num_bits\":8", "\"symmetric\":false"), KT_E_UNSUPPORTED,
+     "key \"symmetric\" is false: such"},
+    {PACKED_WORDS, TWO_GROUPS("\"group_size\":32", "\"group_size\":\"32\""), KT_E_FORMAT,
+     "\"group_size\" must be a whole number"},
     {PACKED_WORDS, QUANTIZATION("\"quant_method\":\"gptq\""), KT_E_FORMAT,
      "key \"quant_method\" is gptq, but tensor \"model.layers.3.mlp.experts.0.gate_proj.weight_packed\" "
      "is int4 of compressed-tensors"},
