@@ -76,6 +76,16 @@ START_TEST(every_allocation_of_gguf_fails)
     fail_each(path, (enum kt_io)_i, 30, 0);
     ck_assert_int_eq(unlink(path), 0);
     free(path);
+    /* A type that is not known. */
+    file.size = 0;
+    put_header(&file, 3, 1, 0);
+    put_tensor(&file, "t", 1, (uint64_t[]){8}, 99, 0);
+    put_padding(&file, 32);
+    put_zeros(&file, 32);
+    path = write_file(file.data, file.size);
+    fail_each(path, (enum kt_io)_i, 5, 0);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
 }
 END_TEST
 
@@ -84,8 +94,9 @@ START_TEST(every_allocation_of_safetensors_fails)
     file.size = 0;
     put_string(&file, "{\"__metadata__\":{\"a\":\"b\"},"
                       "\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-                      "\"y\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]}}");
-    put_zeros(&file, 12);
+                      "\"y\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]},"
+                      "\"z\":{\"dtype\":\"NEW\",\"shape\":[2,2],\"data_offsets\":[12,13]}}");
+    put_zeros(&file, 13);
     char *path = write_file(file.data, file.size);
     fail_each(path, (enum kt_io)_i, 30, 1);
     ck_assert_int_eq(unlink(path), 0);
@@ -115,6 +126,7 @@ static void make_folder(int index)
     }
     folder_text("config.json", "{\"model_type\":\"a\",\"num_experts\":2,"
                                "\"quantization_config\":{\"weight_block_size\":[4,4]}}");
+    shard_write(&shard, "consolidated.safetensors"); /* which is left out */
     if (index)
         folder_text("model.safetensors.index.json", "{\"weight_map\":{%s}}", map);
 }
