@@ -260,6 +260,19 @@ says '"n_linears_failed": 1'
 says '"bias": true'
 says "\"router_bytes\": $((4 * 128 * 2 + 4 * 128 * 4)),"
 
+# A type that is not known is listed under the name that the file gives it.
+header='{"a":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]},"b":{"dtype":"NEW","shape":[9],"data_offsets":[3,4]}}'
+printf "\\$(printf %03o ${#header})\\000\\000\\000\\000\\000\\000\\000%sabcd" "$header" >"$dir/new.safetensors"
+kt inspect "$dir/new.safetensors"
+exits 0
+is_silent
+says '^F6_E2M3  *1  *3 B$'
+says '^NEW  *1  *1 B$'
+kt inspect --tensors "$dir/new.safetensors" --format csv
+exits 0
+says '^a,F6_E2M3,4,'
+says '^b,NEW,9,'
+
 if with_plugin llamafile; then
     kt explain --model "$model" --format csv
     exits 0
