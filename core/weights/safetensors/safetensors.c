@@ -54,10 +54,10 @@ static enum kt_status read_shape(const struct kt_file *file, const json_t *shape
         const json_t *dim = json_array_get(shape, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0 ||
             !kt_mul(*elements, (uint64_t)json_integer_value(dim), elements))
-            return kt_fail(
-                error, KT_E_FORMAT,
-                "%s: tensor \"%s\": element %zu of shape is no whole number of at least 0, or the product overflows",
-                file->label, info->name, i);
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\": element %zu of shape is no whole number of at least 0, "
+                           "or the product overflows",
+                           file->label, info->name, i);
         /* Beyond so many, the slowest ones are counted as one. */
         info->dims[i > folded ? i - folded : 0] =
             i > 0 && i <= folded ? *elements : (uint64_t)json_integer_value(dim);
