@@ -33,7 +33,7 @@ model=$tiny/tiny-moe-q4_k_m.gguf
 bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
 
 # Seconds of each part; some have an end of their own.
-parts="gguf safetensors folder store ini trace stats tokenizer grammar plugin prefix http shrink batches views forks kill power places faults client memory fuzz"
+parts="gguf safetensors folder store ini trace stats tokenizer tokens grammar plugin prefix http shrink batches views forks kill power places faults client memory fuzz"
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
@@ -96,6 +96,14 @@ part_tokenizer()
 part_grammar()
 {
     [ ! -x "$engine" ] || count grammar sh "$KT_TEST_SOURCE/tests/campaign/grammar.sh" "$share" "$(seed grammar)"
+}
+# Random tokenizer.json files, beside Hugging Face's tokenizers.
+part_tokens()
+{
+    [ -x "$engine" ] && "$PYTHON" -c 'import tokenizers' 2>/dev/null || return 0
+    mkdir -p "$keep/tokens"
+    PYTHONDONTWRITEBYTECODE=1 count tokens "$PYTHON" "$KT_TEST_SOURCE/tests/engine/text/compare_files.py" "$program" "$keep/tokens" \
+        0 "$(seed tokens)" "$share"
 }
 # What is read of a plugin before its code runs. `kt plugin check` goes on from there, which takes half a minute with a
 # plugin that computes; so it gets one that refuses every layer.

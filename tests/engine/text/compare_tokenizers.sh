@@ -23,4 +23,10 @@ PYTHONDONTWRITEBYTECODE=1 "$python" "$KT_TEST_SOURCE/tests/engine/text/compare_t
 code=$?
 exits 0
 cat "$out"
+command_line="tests/engine/text/compare_files.py"
+PYTHONDONTWRITEBYTECODE=1 "$python" "$KT_TEST_SOURCE/tests/engine/text/compare_files.py" "$dir/kt" "$dir" \
+    "${KT_TEST_FILES:-60}" >"$out" 2>"$err"
+code=$?
+exits 0
+cat "$out"
 finish

@@ -39,14 +39,16 @@ static int compare(const void *first, const void *second)
     return order ? order : (a->id > b->id) - (a->id < b->id);
 }
 
-void kt_added_sort(struct kt_added *added)
+const struct kt_added_token *kt_added_sort(struct kt_added *added)
 {
-    size_t n = 0;
+    size_t n = 0, twice = SIZE_MAX;
     if (added->n > 1)
         qsort(added->tokens, added->n, sizeof(*added->tokens), compare);
     for (size_t i = 0; i < added->n; i++) {
         const struct kt_added_token *token = &added->tokens[i], *last = n ? &added->tokens[n - 1] : NULL;
         if (last && last->length == token->length && memcmp(last->text, token->text, token->length) == 0) {
+            if (last->id != token->id)
+                twice = n - 1;
             free(token->text);
             continue;
         }
@@ -54,6 +56,7 @@ void kt_added_sort(struct kt_added *added)
         added->tokens[n++] = *token;
     }
     added->n = n;
+    return twice == SIZE_MAX ? NULL : &added->tokens[twice];
 }
 
 void kt_added_free(struct kt_added *added)
@@ -109,17 +112,39 @@ static bool is_within_word(struct kt_marked text, const struct kt_added_match *m
            kt_utf8_read(text.text + match->end, text.length - match->end, &code) > 0 && is_word(code);
 }
 
-static void take_space(struct kt_marked text, size_t at, struct kt_added_match *match)
+/* The end of the white space at a byte. Tokens within white space may each take all that follows: the end
+ * that was found last is not looked for again. */
+static size_t skip_space(struct kt_marked text, size_t at, struct kt_added_search *search)
+{
+    uint32_t code;
+    size_t size, end = at;
+    if (at >= search->space_begin && at <= search->space_end)
+        return search->space_end;
+    while (end < text.length && (size = kt_utf8_read(text.text + end, text.length - end, &code)) > 0 &&
+           kt_norm_is_space(code))
+        end += size;
+    search->space_begin = at;
+    search->space_end = end;
+    return end;
+}
+
+/* False: another token has taken all of it. */
+static bool take_space(struct kt_marked text, struct kt_added_search *search, struct kt_added_match *match)
 {
     uint32_t code;
     size_t size;
-    while (match->token->lstrip && match->begin > at && (size = read_back(text, match->begin, &code)) > 0 &&
-           kt_norm_is_space(code))
+    search->at = match->end;
+    if (match->token->lstrip && match->begin < search->taken)
+        match->begin = search->taken;
+    while (match->token->lstrip && match->begin > search->taken &&
+           (size = read_back(text, match->begin, &code)) > 0 && kt_norm_is_space(code))
         match->begin -= size;
-    while (match->token->rstrip && match->end < text.length &&
-           (size = kt_utf8_read(text.text + match->end, text.length - match->end, &code)) > 0 &&
-           kt_norm_is_space(code))
-        match->end += size;
+    if (match->token->rstrip)
+        match->end = skip_space(text, match->end, search);
+    if (match->begin >= match->end)
+        return false;
+    search->taken = match->end;
+    return true;
 }
 
 /* ---- finding ---- */
@@ -165,10 +190,10 @@ static const struct kt_added_token *find_here(const struct kt_added *added, stru
     return found;
 }
 
-bool kt_added_find(const struct kt_added *added, struct kt_marked text, bool is_content, size_t at,
-                   struct kt_added_match *match)
+bool kt_added_find(const struct kt_added *added, struct kt_marked text, bool is_content,
+                   struct kt_added_search *search, struct kt_added_match *match)
 {
-    for (size_t i = at; added->n > 0 && i < text.length; i++) {
+    for (size_t i = search->at; added->n > 0 && i < text.length; i++) {
         if (!added->begins[(unsigned char)text.text[i]])
             continue;
         const struct kt_added_token *token = find_here(added, text, is_content, i);
@@ -179,8 +204,9 @@ bool kt_added_find(const struct kt_added *added, struct kt_marked text, bool is_
             i += token->length - 1;
             continue;
         }
-        take_space(text, at, match);
-        return true;
+        if (take_space(text, search, match))
+            return true;
+        i = search->at - 1;
     }
     return false;
 }

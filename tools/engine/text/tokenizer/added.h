@@ -26,8 +26,8 @@ struct kt_added {
 /** Adds a token, its text copied; at most 4096 bytes, not 0. */
 enum kt_status kt_added_add(struct kt_added *added, const struct kt_added_token *token,
                             struct kt_error *error);
-/** Of two with one text, the first one stays. */
-void kt_added_sort(struct kt_added *added);
+/** Of two with one text, the one with the lower id stays: it is returned, NULL if there are none. */
+const struct kt_added_token *kt_added_sort(struct kt_added *added);
 void kt_added_free(struct kt_added *added);
 
 /** A token in a text: its bytes, with the white space that it takes. */
@@ -36,12 +36,20 @@ struct kt_added_match {
     size_t begin, end;
 };
 
+/** How far a text was searched. */
+struct kt_added_search {
+    size_t at;                     /**< behind the last token's text */
+    size_t taken;                  /**< behind the white space that it took */
+    size_t space_begin, space_end; /**< white space that was seen */
+};
+
 /**
- * The first token from byte `at` on, the longest one there. Where text is content (by marks, or all of it if
- * is_content), control tokens are passed over; one that is part content is none. What lies before byte `at`
- * belongs to another token.
+ * The first token from byte search->at on, the longest one there. Where text is content (by marks, or all of
+ * it if is_content), control tokens are passed over; one that is part content is none. A token with lstrip
+ * takes nothing that the last one took; another may be white space that it took: then match->begin is before
+ * the last match's end, and what comes next begins behind it again. So it is in Hugging Face's tokenizers.
  */
-bool kt_added_find(const struct kt_added *added, struct kt_marked text, bool is_content, size_t at,
-                   struct kt_added_match *match);
+bool kt_added_find(const struct kt_added *added, struct kt_marked text, bool is_content,
+                   struct kt_added_search *search, struct kt_added_match *match);
 
 #endif

@@ -40,9 +40,15 @@ static uint32_t rank_score(float score)
     return ~bits;
 }
 
+static bool may_become_control(const struct kt_bpe *bpe, struct kt_bpe_room *room)
+{
+    room->met_control = true;
+    return !bpe->is_content;
+}
+
 /* Can the symbol and the next one be joined? */
-static bool find_pair(const struct kt_bpe *bpe, const struct kt_bpe_room *room, const char *word,
-                      uint32_t left, struct kt_bpe_pair *pair)
+static bool find_pair(const struct kt_bpe *bpe, struct kt_bpe_room *room, const char *word, uint32_t left,
+                      struct kt_bpe_pair *pair)
 {
     const struct kt_symbol *a = &room->symbols[left];
     if (a->next == NONE)
@@ -54,12 +60,15 @@ static bool find_pair(const struct kt_bpe *bpe, const struct kt_bpe_room *room, 
             a->id < 0 || b->id < 0 ? NULL : kt_merges_find(bpe->merges, a->id, b->id);
         if (!merge)
             return false;
-        pair->priority = merge->rank;
+        if ((merge->rank & KT_MERGE_CONTROL) && !may_become_control(bpe, room))
+            return false;
+        pair->priority = merge->rank & ~KT_MERGE_CONTROL;
         pair->id = merge->id;
         return true;
     }
     pair->id = kt_vocab_find(bpe->vocab, word + a->at, pair->length);
-    if (pair->id < 0)
+    if (pair->id < 0 ||
+        ((bpe->vocab->tokens[pair->id].flags & KT_VOCAB_NO_CONTENT) && !may_become_control(bpe, room)))
         return false;
     pair->priority = bpe->order == KT_BPE_RANKS ? (uint32_t)pair->id : rank_score(bpe->scores[pair->id]);
     return true;

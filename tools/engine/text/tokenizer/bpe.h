@@ -19,6 +19,7 @@ struct kt_bpe {
     const struct kt_vocab *vocab;
     const struct kt_merges *merges; /**< KT_BPE_MERGES */
     const float *scores;            /**< [vocab->n], KT_BPE_SCORES */
+    bool is_content;                /**< KT_BPE_MERGES: no pair becomes a control token */
 };
 
 /** A piece of the word: from the start, one symbol each; afterwards those that are left, by `next`. */
@@ -42,6 +43,7 @@ struct kt_bpe_room {
     size_t n, capacity;
     struct kt_bpe_pair *heap;
     size_t n_pairs, heap_capacity;
+    bool met_control; /**< set where a pair makes a control token, or would if it were no content */
 };
 
 /** Adds a symbol behind the others. False: no memory. */

@@ -59,6 +59,15 @@ static void read_truth(const json_t *config, const char *key, bool *truth)
         *truth = json_is_true(value);
 }
 
+/* The added token with a text, which then has an id of its own; -1: there is none. */
+static int32_t find_added(const struct kt_tokenizer *t, const json_t *text)
+{
+    int32_t id = -1;
+    if (json_is_string(text))
+        id = kt_tokenizer_find(t, json_string_value(text), json_string_length(text));
+    return id >= 0 && t->vocab.tokens[id].type != KT_TOKEN_NORMAL ? id : -1;
+}
+
 /* Tokens that the vocabulary's own file does not have. */
 static enum kt_status read_added(struct kt_tokenizer *t, json_t *list, struct kt_error *error)
 {
@@ -71,10 +80,13 @@ static enum kt_status read_added(struct kt_tokenizer *t, json_t *list, struct kt
         if (*end || end == key || id >= KT_VOCAB_MAX)
             return kt_engine_fail(error, KT_E_FORMAT,
                                   "tokenizer_config.json: added_tokens_decoder: '%.40s' is no id", key);
-        if (status == KT_OK && (id >= t->vocab.n || t->vocab.tokens[id].type == 0))
+        int32_t known = id < t->vocab.n && t->vocab.tokens[id].type != 0
+                            ? (int32_t)id
+                            : find_added(t, json_object_get(token, "content"));
+        if (status == KT_OK && known < 0)
             status = kt_load_added(t, id, token, error);
         else if (status == KT_OK && json_is_true(json_object_get(token, "special")))
-            status = kt_tokenizer_make_control(t, (int32_t)id, error);
+            status = kt_tokenizer_make_control(t, known, error);
     }
     return status;
 }

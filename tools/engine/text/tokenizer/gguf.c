@@ -208,7 +208,7 @@ static enum kt_status read_merges(const struct gguf *g)
     struct kt_value merges;
     uint64_t at = 0;
     enum kt_status status = find_array(g, KEY("merges"), &merges);
-    if (status == KT_OK && merges.count >= UINT32_MAX)
+    if (status == KT_OK && merges.count >= KT_MERGE_CONTROL)
         return kt_engine_fail(g->error, KT_E_FORMAT, "%s: more merges than are possible",
                               g->tokenizer->source);
     if (status == KT_OK && !kt_merges_create(&g->tokenizer->merges, merges.count))

@@ -49,6 +49,10 @@ static enum kt_status read_vocab(struct kt_tokenizer *t, json_t *vocab, bool has
         bool known;
         if (!json_is_integer(id) || json_integer_value(id) < 0)
             return kt_engine_fail(error, KT_E_FORMAT, "%s: model.vocab: '%.60s' has no id", t->source, text);
+        if ((uint64_t)json_integer_value(id) < t->vocab.n &&
+            t->vocab.tokens[json_integer_value(id)].type != 0)
+            return kt_engine_fail(error, KT_E_UNSUPPORTED,
+                                  "%s: model.vocab: '%.60s' has the id of another token", t->source, text);
         enum kt_status status =
             set_token(t, text, length, (uint64_t)json_integer_value(id), has_byte_names, &known, error);
         if (status != KT_OK)
@@ -97,8 +101,7 @@ static enum kt_status add_merge(struct kt_tokenizer *t, uint32_t i, const struct
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s: model.merges[%" PRIu32 "] joins no tokens of the vocabulary", t->source,
                               i);
-    if (t->vocab.tokens[both].type != KT_TOKEN_CONTROL) /* which only its whole text may become */
-        kt_merges_add(&t->merges, left, right, i, both);
+    kt_merges_add(&t->merges, left, right, i, both);
     return KT_OK;
 }
 
@@ -124,7 +127,7 @@ static enum kt_status create_merges(struct kt_tokenizer *t, size_t n, struct kt_
 static enum kt_status read_merges(struct kt_tokenizer *t, const json_t *merges, struct kt_error *error)
 {
     size_t n = json_array_size(merges);
-    if (!json_is_array(merges) || n >= UINT32_MAX)
+    if (!json_is_array(merges) || n >= KT_MERGE_CONTROL)
         return kt_engine_fail(error, KT_E_FORMAT, "%s: model.merges is no array", t->source);
     enum kt_status status = create_merges(t, n, error);
     for (uint32_t i = 0; i < n && status == KT_OK; i++) {
@@ -178,11 +181,60 @@ static bool is_set(const json_t *object, const char *key)
     return json_is_true(json_object_get(object, key));
 }
 
+/* Is the content of an added token the vocabulary's own text of its id? */
+static bool is_own_text(const struct kt_tokenizer *t, const struct kt_added_token *added)
+{
+    const struct kt_vocab_token *token = &t->vocab.tokens[added->id];
+    const char *text = kt_vocab_text(&t->vocab, (uint32_t)added->id);
+    char bytes[MAX_TOKEN];
+    size_t n;
+    if (token->length == added->length && memcmp(text, added->text, added->length) == 0)
+        return true;
+    return t->has_bytes && added->length <= sizeof(bytes) &&
+           kt_byte_map_read(added->text, added->length, bytes, &n) && n == token->length &&
+           memcmp(text, bytes, n) == 0;
+}
+
+/* The added token's id is in the vocabulary: its text stays, which words are looked up by and merges join. */
+static enum kt_status enter_added(struct kt_tokenizer *t, const struct kt_added_token *added,
+                                  struct kt_error *error)
+{
+    uint8_t type = added->is_control ? KT_TOKEN_CONTROL : KT_TOKEN_USER;
+    if ((size_t)added->id >= t->vocab.n || t->vocab.tokens[added->id].type == 0)
+        return kt_tokenizer_set(t, (uint64_t)added->id, added->text, added->length, type, error);
+    t->vocab.tokens[added->id].type = type;
+    return is_own_text(t, added)
+               ? KT_OK
+               : kt_tokenizer_show(t, (uint32_t)added->id, added->text, added->length, error);
+}
+
+/* Adds a token that is found in normalized text. */
+static enum kt_status add_normalized(struct kt_tokenizer *t, struct kt_added_token added,
+                                     struct kt_error *error)
+{
+    struct kt_norm_room room = {.text = {{.data = NULL}}};
+    struct kt_regex_room regexes = {.data = NULL};
+    struct kt_marked text = {added.text, NULL, added.length};
+    struct kt_norm_place place = {true, true, true};
+    if (!kt_regex_room_create(&regexes))
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for added tokens");
+    enum kt_status status = kt_normalize(&t->normalizer, &room, &regexes, &place, text, &text, error);
+    bool is_same = text.length == added.length && memcmp(text.text, added.text, added.length) == 0;
+    if (status == KT_OK) {
+        added.text = (char *)(uintptr_t)text.text;
+        added.length = text.length;
+        status = kt_added_add(&t->added_normalized, &added, error);
+    }
+    if (status == KT_OK && !is_same) /* decoded as it is found, as Hugging Face's tokenizers do */
+        status = kt_tokenizer_show(t, (uint32_t)added.id, text.text, text.length, error);
+    kt_regex_room_free(&regexes);
+    kt_norm_room_free(&room);
+    return status;
+}
+
 enum kt_status kt_load_added(struct kt_tokenizer *t, uint64_t id, const json_t *token, struct kt_error *error)
 {
     const json_t *content = json_object_get(token, "content");
-    struct kt_norm_room room = {.text = {{.data = NULL}}};
-    struct kt_regex_room regexes = {.data = NULL};
     if (!json_is_string(content) || json_string_length(content) == 0 || id >= KT_VOCAB_MAX)
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s: added token %" PRIu64 " has no content, or no such id is possible",
@@ -194,41 +246,85 @@ enum kt_status kt_load_added(struct kt_tokenizer *t, uint64_t id, const json_t *
                                    .lstrip = is_set(token, "lstrip"),
                                    .rstrip = is_set(token, "rstrip"),
                                    .single_word = is_set(token, "single_word")};
-    enum kt_status status = kt_tokenizer_set(t, id, added.text, added.length,
-                                             added.is_control ? KT_TOKEN_CONTROL : KT_TOKEN_USER, error);
+    enum kt_status status = enter_added(t, &added, error);
     if (status != KT_OK)
         return status;
-    if (!is_set(token, "normalized"))
-        return kt_added_add(&t->added, &added, error);
-    struct kt_marked text = {added.text, NULL, added.length};
-    if (!kt_regex_room_create(&regexes))
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for added tokens");
-    status = kt_normalize(&t->normalizer, &room, &regexes, true, text, &text, error);
-    if (status == KT_OK) {
-        added.text = (char *)(uintptr_t)text.text;
-        added.length = text.length;
-        status = kt_added_add(&t->added_normalized, &added, error);
-    }
-    if (status == KT_OK) /* decoded as it is found, as Hugging Face's tokenizers do */
-        status = kt_tokenizer_show(t, (uint32_t)id, text.text, text.length, error);
-    kt_regex_room_free(&regexes);
-    kt_norm_room_free(&room);
-    return status;
+    return is_set(token, "normalized") ? add_normalized(t, added, error)
+                                       : kt_added_add(&t->added, &added, error);
 }
 
-static enum kt_status read_added(struct kt_tokenizer *t, const json_t *list, struct kt_error *error)
+/* Ids of added tokens as Hugging Face's tokenizers give them, whatever the file says: that of the
+ * vocabulary's token with this text, or else the next one. */
+struct added_ids {
+    const json_t *vocab;
+    uint64_t next;
+};
+
+static uint64_t choose_id(struct added_ids *ids, const char *text, size_t length, bool *is_known)
 {
-    size_t i;
-    json_t *token;
-    json_array_foreach (list, i, token) {
-        const json_t *id = json_object_get(token, "id");
-        if (!json_is_integer(id) || json_integer_value(id) < 0)
-            return kt_engine_fail(error, KT_E_FORMAT, "%s: added_tokens[%zu] has no id", t->source, i);
-        enum kt_status status = kt_load_added(t, (uint64_t)json_integer_value(id), token, error);
-        if (status != KT_OK)
-            return status;
-    }
+    const json_t *known = json_object_getn(ids->vocab, text, length);
+    uint64_t size = json_object_size(ids->vocab);
+    uint64_t id = known ? (uint64_t)json_integer_value(known) : ids->next > size ? ids->next : size;
+    if (id >= ids->next)
+        ids->next = id + 1;
+    *is_known = known != NULL;
+    return id;
+}
+
+/* Tokens with one text, of which tokenizers takes some from the first and some from the last. */
+static enum kt_status check_again(const struct kt_tokenizer *t, const json_t *token, const json_t *before,
+                                  struct kt_error *error)
+{
+    static const char *const flags[] = {"special", "normalized", "lstrip", "rstrip", "single_word"};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+        if (is_set(token, flags[i]) != is_set(before, flags[i]))
+            return kt_engine_fail(error, KT_E_UNSUPPORTED,
+                                  "%s: two added tokens are '%.60s', and one of them is %s", t->source,
+                                  json_string_value(json_object_get(token, "content")), flags[i]);
     return KT_OK;
+}
+
+static enum kt_status add_next(struct kt_tokenizer *t, struct added_ids *ids, const json_t *token,
+                               struct kt_error *error)
+{
+    const json_t *content = json_object_get(token, "content");
+    bool is_known;
+    uint64_t id = choose_id(ids, json_string_value(content), json_string_length(content), &is_known);
+    if (!is_known && id < t->vocab.n && t->vocab.tokens[id].type != 0)
+        return kt_engine_fail(error, KT_E_UNSUPPORTED,
+                              "%s: model.vocab has holes, and the added token '%.60s' gets the id %" PRIu64
+                              " of another one",
+                              t->source, json_string_value(content), id);
+    return kt_load_added(t, id, token, error);
+}
+
+static enum kt_status read_added(struct kt_tokenizer *t, const json_t *vocab, const json_t *list,
+                                 struct kt_error *error)
+{
+    struct added_ids ids = {vocab, 0};
+    json_t *seen = json_object(), *token;
+    enum kt_status status = KT_OK;
+    size_t i;
+    json_array_foreach (list, i, token) {
+        const json_t *id = json_object_get(token, "id"), *content = json_object_get(token, "content");
+        const char *text = json_string_value(content);
+        size_t length = json_string_length(content);
+        const json_t *before = text ? json_object_getn(seen, text, length) : NULL;
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            status = kt_engine_fail(error, KT_E_FORMAT, "%s: added_tokens[%zu] has no id", t->source, i);
+        else if (before)
+            status = check_again(t, token, before, error);
+        else if (length == 0) /* which fails */
+            status = kt_load_added(t, (uint64_t)json_integer_value(id), token, error);
+        else if (json_object_setn(seen, text, length, token) != 0)
+            status = kt_engine_fail(error, KT_E_NOMEM, "no memory for added tokens");
+        else
+            status = add_next(t, &ids, token, error);
+        if (status != KT_OK)
+            break;
+    }
+    json_decref(seen);
+    return status;
 }
 
 /* ---- all of it ---- */
@@ -276,10 +372,33 @@ static void read_post(struct kt_tokenizer *t, const json_t *post, int depth)
     t->adds_eos |= json_is_string(last);
 }
 
+/* Of a character that stands for a missing byte tokenizers takes the bytes: none does so on purpose. */
+static enum kt_status check_bytes(const struct kt_tokenizer *t, struct kt_error *error)
+{
+    for (int byte = 0; byte < 256 && t->has_bytes; byte++) {
+        char text = (char)byte;
+        if (kt_vocab_find_any(&t->vocab, &text, 1) < 0)
+            return kt_engine_fail(error, KT_E_UNSUPPORTED,
+                                  "%s: ByteLevel with byte_fallback, and no token of the byte 0x%02X",
+                                  t->source, (unsigned)byte);
+    }
+    return KT_OK;
+}
+
+static void read_unknown(struct kt_tokenizer *t, const json_t *vocab, const json_t *unk)
+{
+    if (!json_is_string(unk))
+        return;
+    const json_t *id = json_object_getn(vocab, json_string_value(unk), json_string_length(unk));
+    t->unk = id ? (int32_t)json_integer_value(id)
+                : kt_tokenizer_find(t, json_string_value(unk), json_string_length(unk));
+}
+
 enum kt_status kt_load_json(struct kt_tokenizer *t, const json_t *root, const struct kt_merges_text *merges,
                             struct kt_error *error)
 {
     const json_t *model = json_object_get(root, "model");
+    json_t *vocab = json_object_get(model, "vocab");
     enum kt_status status = check_model(t, model, error);
     if (status == KT_OK)
         status = kt_load_json_steps(t, root, error);
@@ -289,15 +408,16 @@ enum kt_status kt_load_json(struct kt_tokenizer *t, const json_t *root, const st
     t->order = KT_BPE_MERGES;
     t->ignores_merges = is_set(model, "ignore_merges");
     t->fuses_unknown = is_set(model, "fuse_unk");
-    status = read_vocab(t, json_object_get(model, "vocab"), is_set(model, "byte_fallback"), error);
+    status = read_vocab(t, vocab, is_set(model, "byte_fallback"), error);
+    if (status == KT_OK && is_set(model, "byte_fallback"))
+        status = check_bytes(t, error);
     if (status == KT_OK)
-        status = read_added(t, json_object_get(root, "added_tokens"), error);
+        status = read_added(t, vocab, json_object_get(root, "added_tokens"), error);
     if (status == KT_OK)
         status = merges->text ? read_merges_text(t, merges, error)
                               : read_merges(t, json_object_get(model, "merges"), error);
-    const json_t *unk = json_object_get(model, "unk_token");
-    if (status == KT_OK && json_is_string(unk))
-        t->unk = kt_tokenizer_find(t, json_string_value(unk), json_string_length(unk));
+    if (status == KT_OK)
+        read_unknown(t, vocab, json_object_get(model, "unk_token"));
     if (status == KT_OK)
         read_post(t, json_object_get(root, "post_processor"), 0);
     return status;

@@ -216,6 +216,9 @@ static enum kt_status read_pre(struct kt_tokenizer *t, const json_t *object, int
         }
         return status;
     }
+    if (t->has_bytes)
+        return kt_engine_fail(error, KT_E_UNSUPPORTED, "%s: a pre_tokenizer, %.60s, behind ByteLevel",
+                              t->source, type);
     if (strcmp(type, "Split") == 0)
         return read_split(t, object, error);
     if (strcmp(type, "ByteLevel") == 0)

@@ -40,7 +40,8 @@ enum kt_status kt_load_tiktoken(struct kt_tokenizer *tokenizer, const struct kt_
  * of a vocabulary that is loaded. Files that are not there say nothing. */
 enum kt_status kt_load_config(struct kt_tokenizer *tokenizer, const struct kt_files *files,
                               struct kt_error *error);
-/** Adds a token that is found in text as it stands; in the vocabulary it replaces the one with this id. */
+/** Adds a token that is found in text as it stands. Where the vocabulary has this id already, text is joined
+ * to it as before, too. */
 enum kt_status kt_load_added(struct kt_tokenizer *tokenizer, uint64_t id, const json_t *token,
                              struct kt_error *error);
 

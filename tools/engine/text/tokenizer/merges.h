@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KT_MERGE_NONE (UINT64_MAX - 1)
+/** A bit of a rank: the pair becomes a control token. */
+#define KT_MERGE_CONTROL (1U << 31)
 
 struct kt_merge {
-    uint64_t
-        pair; /**< left id << 32 | right id; UINT64_MAX: an empty slot; KT_MERGE_NONE: one that was removed */
-    uint32_t rank;
-    int32_t id; /**< what they become */
+    uint64_t pair; /**< left id << 32 | right id; UINT64_MAX: an empty slot */
+    uint32_t rank; /**< below KT_MERGE_CONTROL, and that bit */
+    int32_t id;    /**< what they become */
 };
 
 /** All zero has no pairs. */

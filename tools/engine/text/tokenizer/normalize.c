@@ -219,9 +219,16 @@ static bool run_form(const struct writer *writer, const struct kt_marked *in, en
 
 /* ---- other steps ---- */
 
+/* Does replacing in[0 .. end - 1] by the step's text leave the first of its characters where it is? */
+static bool keeps_first(const struct kt_norm_step *step, const struct kt_marked *in, size_t end)
+{
+    uint32_t code;
+    return end == 0 || (step->text.length > 0 && kt_utf8_read(in->text, in->length, &code) == end);
+}
+
 static enum kt_status run_replace(const struct kt_norm_step *step, const struct writer *writer,
-                                  struct kt_regex_room *regexes, const struct kt_marked *in,
-                                  struct kt_error *error)
+                                  struct kt_regex_room *regexes, struct kt_norm_place *place,
+                                  const struct kt_marked *in, struct kt_error *error)
 {
     size_t done = 0, at = 0;
     bool found_any = false;
@@ -236,10 +243,10 @@ static enum kt_status run_replace(const struct kt_norm_step *step, const struct 
             if (!found)
                 break;
         } else {
-            const char *place = memmem(in->text + at, in->length - at, step->what.data, step->what.length);
-            if (!place)
+            const char *found_at = memmem(in->text + at, in->length - at, step->what.data, step->what.length);
+            if (!found_at)
                 break;
-            begin = (size_t)(place - in->text);
+            begin = (size_t)(found_at - in->text);
             end = begin + step->what.length;
         }
         /* An empty match is replaced, too, unless it is right behind another match. */
@@ -250,6 +257,7 @@ static enum kt_status run_replace(const struct kt_norm_step *step, const struct 
         if (end == begin && begin == done && found_any)
             continue;
         found_any = true;
+        place->is_first &= begin > 0 || keeps_first(step, in, end);
         if (!copy_bytes(writer, in, done, begin) ||
             !write_bytes(writer, step->text.data, step->text.length,
                          in->marks && memchr(in->marks + begin, 1, end - begin) != NULL))
@@ -272,7 +280,7 @@ bool kt_norm_is_space(uint32_t code)
 }
 
 static bool run_strip(const struct kt_norm_step *step, const struct writer *writer,
-                      const struct kt_marked *in)
+                      struct kt_norm_place *place, const struct kt_marked *in)
 {
     size_t begin = in->length, end = 0;
     for (size_t at = 0; at < in->length;) {
@@ -284,33 +292,36 @@ static bool run_strip(const struct kt_norm_step *step, const struct writer *writ
         }
         at += size;
     }
-    begin = step->left ? begin : 0;
-    end = step->right ? end : in->length;
+    begin = step->left && place->begins ? begin : 0;
+    end = step->right && place->ends ? end : in->length;
+    place->is_first &= begin == 0;
     return begin >= end || copy_bytes(writer, in, begin, end);
 }
 
 static bool run_prepend(const struct kt_norm_step *step, const struct writer *writer,
-                        const struct kt_marked *in, bool is_first)
+                        struct kt_norm_place place, const struct kt_marked *in)
 {
     const struct kt_buffer *text = &step->text;
     bool is_there = in->length >= text->length && memcmp(in->text, text->data, text->length) == 0;
-    if (in->length > 0 && !(step->unless_there && is_there) && !(step->first_only && !is_first) &&
-        !write_bytes(writer, text->data, text->length, in->marks ? in->marks[0] : 0))
+    bool is_wanted = place.begins && (in->length > 0 || !place.ends) && !(step->unless_there && is_there) &&
+                     !(step->first_only && !place.is_first);
+    if (is_wanted &&
+        !write_bytes(writer, text->data, text->length, in->marks && in->length > 0 ? in->marks[0] : 0))
         return false;
     return copy_bytes(writer, in, 0, in->length);
 }
 
 static enum kt_status run_step(const struct kt_norm_step *step, const struct writer *writer,
-                               struct kt_regex_room *regexes, bool is_first, const struct kt_marked *in,
-                               struct kt_error *error)
+                               struct kt_regex_room *regexes, struct kt_norm_place *place,
+                               const struct kt_marked *in, struct kt_error *error)
 {
     bool taken;
     if (step->kind == KT_NORM_REPLACE)
-        return run_replace(step, writer, regexes, in, error);
+        return run_replace(step, writer, regexes, place, in, error);
     if (step->kind == KT_NORM_PREPEND)
-        taken = run_prepend(step, writer, in, is_first);
+        taken = run_prepend(step, writer, *place, in);
     else if (step->kind == KT_NORM_STRIP)
-        taken = run_strip(step, writer, in);
+        taken = run_strip(step, writer, place, in);
     else
         taken = run_form(writer, in, step->kind);
     return taken ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
@@ -326,7 +337,7 @@ static bool changes_nothing(const struct kt_norm_step *step, const struct kt_mar
 }
 
 enum kt_status kt_normalize(const struct kt_normalizer *normalizer, struct kt_norm_room *room,
-                            struct kt_regex_room *regexes, bool is_first, struct kt_marked in,
+                            struct kt_regex_room *regexes, struct kt_norm_place *place, struct kt_marked in,
                             struct kt_marked *out, struct kt_error *error)
 {
     size_t side = 0, most = MOST_GROWTH * in.length + 4096;
@@ -337,7 +348,7 @@ enum kt_status kt_normalize(const struct kt_normalizer *normalizer, struct kt_no
         room->text[side].length = room->marks[side].length = 0;
         if (!kt_buffer_reserve(&room->text[side], 1) || !kt_buffer_reserve(&room->marks[side], 1))
             return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in.length);
-        enum kt_status status = run_step(&normalizer->steps[i], &writer, regexes, is_first, &in, error);
+        enum kt_status status = run_step(&normalizer->steps[i], &writer, regexes, place, &in, error);
         if (status != KT_OK)
             return status;
         if (writer.text->length > most)

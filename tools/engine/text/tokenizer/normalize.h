@@ -55,10 +55,16 @@ void kt_norm_room_free(struct kt_norm_room *room);
 /** White space as Unicode has it. */
 bool kt_norm_is_space(uint32_t code);
 
-/** Normalises text, UTF-8, which begins the whole text if is_first. `out` points to the input or into the
- * room, until the next call. */
+/** Where a text stands. Bytes that are no characters cut what lies between two added tokens, but neither is
+ * anything put before what follows them nor is white space at them dropped. */
+struct kt_norm_place {
+    bool is_first;     /**< it begins the whole text; unset where its first characters are dropped */
+    bool begins, ends; /**< no such byte is right before it, behind it */
+};
+
+/** Normalizes text, UTF-8. `out` points to the input or into the room, until the next call. */
 enum kt_status kt_normalize(const struct kt_normalizer *normalizer, struct kt_norm_room *room,
-                            struct kt_regex_room *regexes, bool is_first, struct kt_marked in,
+                            struct kt_regex_room *regexes, struct kt_norm_place *place, struct kt_marked in,
                             struct kt_marked *out, struct kt_error *error);
 
 #endif

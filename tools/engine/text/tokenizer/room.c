@@ -73,6 +73,7 @@ void kt_room_give_back(struct kt_tokenizer *tokenizer, struct kt_room *room)
         drop_large(&room->norm.text[i]);
         drop_large(&room->norm.marks[i]);
         drop_large(&room->piece.text[i]);
+        drop_large(&room->piece.marks[i]);
     }
     if (room->bpe.capacity > KEPT_BYTES / sizeof(struct kt_symbol))
         kt_bpe_room_free(&room->bpe);

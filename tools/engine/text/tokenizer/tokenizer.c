@@ -237,22 +237,62 @@ static void mark_ends(struct kt_tokenizer *t)
         t->vocab.tokens[t->eos].ends = 1;
 }
 
+static void join_token(struct kt_tokenizer *t, uint32_t id)
+{
+    const struct kt_vocab_token *token = &t->vocab.tokens[id];
+    const unsigned char *text = (const unsigned char *)kt_vocab_text(&t->vocab, id);
+    size_t spaces = 0;
+    while (token->length - spaces >= 3 && memcmp(text + spaces, spm_space, 3) == 0)
+        spaces += 3;
+    if (memmem(text + spaces, token->length - spaces, spm_space, 3))
+        t->cuts_at_spaces = false;
+    for (uint32_t i = 1; i < token->length; i++)
+        t->joined[text[i - 1]][text[i] / 8] |= (uint8_t)(1U << text[i] % 8);
+}
+
+static bool is_text(const struct kt_tokenizer *t, uint32_t id)
+{
+    return t->vocab.tokens[id].type == KT_TOKEN_NORMAL || t->vocab.tokens[id].type == KT_TOKEN_USER;
+}
+
 /* Looks where words of SentencePiece's, which has none of its own, can be cut: where no token could go on. */
 static void find_cuts(struct kt_tokenizer *t)
 {
     t->cuts_at_spaces = true;
-    for (uint32_t id = 0; id < t->vocab.n; id++) {
-        const struct kt_vocab_token *token = &t->vocab.tokens[id];
-        const unsigned char *text = (const unsigned char *)kt_vocab_text(&t->vocab, id);
-        size_t spaces = 0;
-        if (token->type != KT_TOKEN_NORMAL && token->type != KT_TOKEN_USER)
+    for (uint32_t id = 0; id < t->vocab.n; id++)
+        if (is_text(t, id))
+            join_token(t, id);
+    for (unsigned byte = 0; byte < 256; byte++)
+        if (t->byte_ids[byte] >= 0)
+            t->vocab.tokens[t->byte_ids[byte]].flags |= KT_VOCAB_STANDS_IN;
+    if (t->unk >= 0)
+        t->vocab.tokens[t->unk].flags |= KT_VOCAB_STANDS_IN;
+    for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++) {
+        const struct kt_merge *merge = &t->merges.slots[i];
+        if (merge->pair == UINT64_MAX)
             continue;
-        while (token->length - spaces >= 3 && memcmp(text + spaces, spm_space, 3) == 0)
-            spaces += 3;
-        if (memmem(text + spaces, token->length - spaces, spm_space, 3))
-            t->cuts_at_spaces = false;
-        for (uint32_t i = 1; i < token->length; i++)
-            t->joined[text[i - 1]][text[i] / 8] |= (uint8_t)(1U << text[i] % 8);
+        if (!is_text(t, (uint32_t)merge->id))
+            join_token(t, (uint32_t)merge->id);
+        t->never_cuts |=
+            ((t->vocab.tokens[merge->pair >> 32].flags | t->vocab.tokens[(uint32_t)merge->pair].flags) &
+             KT_VOCAB_STANDS_IN) != 0;
+    }
+}
+
+static void keep_merges_from_content(struct kt_tokenizer *t)
+{
+    const struct kt_added *const lists[] = {&t->added, &t->added_normalized};
+    for (uint32_t id = 0; id < t->vocab.n; id++)
+        if (t->vocab.tokens[id].type == KT_TOKEN_CONTROL)
+            t->vocab.tokens[id].flags |= KT_VOCAB_NO_CONTENT;
+    for (int i = 0; i < 2; i++)
+        for (size_t j = 0; j < lists[i]->n; j++)
+            if (lists[i]->tokens[j].is_control)
+                t->vocab.tokens[lists[i]->tokens[j].id].flags |= KT_VOCAB_NO_CONTENT;
+    for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++) {
+        struct kt_merge *merge = &t->merges.slots[i];
+        if (merge->pair != UINT64_MAX && (t->vocab.tokens[merge->id].flags & KT_VOCAB_NO_CONTENT))
+            merge->rank |= KT_MERGE_CONTROL;
     }
 }
 
@@ -280,19 +320,19 @@ enum kt_status kt_tokenizer_finish(struct kt_tokenizer *t, struct kt_error *erro
         return status;
     for (unsigned byte = 0; byte < 256 && t->has_bytes; byte++) {
         char text = (char)byte;
-        t->byte_ids[byte] = kt_vocab_find(&t->vocab, &text, 1);
+        t->byte_ids[byte] = kt_vocab_find_any(&t->vocab, &text, 1);
     }
     if (!t->has_bytes)
         find_cuts(t);
-    /* Joined from its pieces, content would become one after all. */
-    for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++)
-        if (t->merges.slots[i].pair != UINT64_MAX &&
-            t->vocab.tokens[t->merges.slots[i].id].type == KT_TOKEN_CONTROL)
-            t->merges.slots[i].pair = KT_MERGE_NONE;
     keep_language_from_content(t, &t->added);
     keep_language_from_content(t, &t->added_normalized);
-    kt_added_sort(&t->added);
-    kt_added_sort(&t->added_normalized);
+    keep_merges_from_content(t);
+    (void)kt_added_sort(&t->added);
+    const struct kt_added_token *twice = kt_added_sort(&t->added_normalized);
+    if (twice)
+        return kt_engine_fail(error, KT_E_UNSUPPORTED,
+                              "%s: two added tokens are '%.*s' once normalized, so either may be meant",
+                              t->source, (int)twice->length, twice->text);
     mark_ends(t);
     return KT_OK;
 }
@@ -333,9 +373,11 @@ static int32_t find_added(const struct kt_vocab *vocab, const struct kt_added *a
                           size_t length)
 {
     for (size_t i = 0; i < added->n; i++) {
-        uint32_t id = (uint32_t)added->tokens[i].id;
-        if (vocab->tokens[id].length == length && memcmp(kt_vocab_text(vocab, id), text, length) == 0)
-            return added->tokens[i].id;
+        const struct kt_added_token *token = &added->tokens[i];
+        uint32_t id = (uint32_t)token->id;
+        if ((vocab->tokens[id].length == length && memcmp(kt_vocab_text(vocab, id), text, length) == 0) ||
+            (token->length == length && memcmp(token->text, text, length) == 0))
+            return token->id;
     }
     return -1;
 }

@@ -35,6 +35,7 @@ struct kt_tokenizer {
     bool fuses_unknown;    /**< unknown characters next to each other are one unknown token */
     bool strips_space;     /**< the first space of decoded text is none of the text's */
     int32_t byte_ids[256]; /**< the token of a byte; -1: none */
+    bool never_cuts;       /**< of SentencePiece: bytes or unknown characters are joined with others */
     bool cuts_at_spaces;   /**< of SentencePiece: no token goes on behind a space, so words end before it */
     uint8_t joined[256]
                   [32]; /**< of SentencePiece: bits of the pairs of bytes that a token has side by side */

@@ -11,12 +11,19 @@
 /** Ids are below this, far above every model's. */
 #define KT_VOCAB_MAX (1U << 21)
 
+/** What a token is besides its type. */
+enum kt_vocab_flag {
+    KT_VOCAB_NO_CONTENT = 1, /**< content is never joined to it */
+    KT_VOCAB_STANDS_IN = 2   /**< for a byte, or for an unknown character, in a vocabulary of characters */
+};
+
 /** Texts are in kt_vocab.bytes. */
 struct kt_vocab_token {
     uint32_t at, length;             /**< as words are looked up */
     uint32_t shown_at, shown_length; /**< as it stands in decoded text */
     uint8_t type;                    /**< enum kt_token_type; 0: no token has this id */
     uint8_t ends;
+    uint8_t flags; /**< enum kt_vocab_flag, once kt_tokenizer_finish was called */
 };
 
 /** All zero is an empty one. */
