@@ -18,7 +18,7 @@ from make_tokenizers import draw
 from tokenizers import Tokenizer, pre_tokenizers
 
 WORDS = ["foo", "bar", "hello", "the ", " a", "foobar", "bar baz", "éa", "e\u0301", "日本", "ﬁ", "12", "  ", "\n\n", "A", "x", "▁", "€", "Ġ",
-         "\u00a0", "<x>", "word", "ba", "fo", "Foo", "_", ".", "Ａ", "²", " \n", "<0x41>", "<unk>"]
+         "\u00a0", "½", "x⁴", "<x>", "word", "ba", "fo", "Foo", "_", ".", "Ａ", "²", " \n", "<0x41>", "<unk>"]
 ADDED = ["foo", "fo", "A", "bar baz", "<think>", "<|im_end|>", "<|x", "|>", "<|x|>", "  ", "\n\n", "\n", " ", "hello", "é", "Ġ", "▁", "ﬁ",
          "e\u0301", "日", "<unk>", "<s>", "b", "a", " foo", "foo ", "Ａ", "<0x41>", "x", "oo", "12", "."]
 
@@ -51,7 +51,7 @@ def normalizer(r, depth=0):
 def pre_step(r):
     kind = r.randrange(6)
     if kind < 3:
-        pattern = {"Regex": r.choice([r"\p{N}{1,3}", r"\s+", r"\w+|[^\w\s]+", "o", r"\s?\p{L}+", "[\r\n]", "a|b*"])} if chance(r, 0.6) \
+        pattern = {"Regex": r.choice([r"\p{N}{1,3}", r"\s+", r"\w+|[^\w\s]+", "o", r"\s?\p{L}+", "[\r\n]", "a|b*", r"\b", r"\w", r"[\w.]+", r"\W+", r"\Bo"])} if chance(r, 0.6) \
             else {"String": r.choice(["▁", " ", "a", "oo", "."])}
         return {"type": "Split", "pattern": pattern, "invert": chance(r, 0.2),
                 "behavior": r.choice(["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"])}

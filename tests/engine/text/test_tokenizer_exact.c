@@ -107,6 +107,15 @@ static const struct {
     {"{'added_tokens': [{'id': 20, 'content': '<x>'}, {'id': 30, 'content': 'b'}, {'id': 7, "
      "'content': '<y>'}], 'model': {'vocab': {'a': 0, 'b': 1}, 'merges': []}}",
      {{"a<x>b<y>", "0 2 1 3"}}},
+    /* Alone, \\w has the fractions of Latin-1; in a class it has not. */
+    {"{'pre_tokenizer': {'type': 'Split', 'pattern': {'Regex': '\\\\w+|[^\\\\w]'}, 'behavior': 'Isolated'}, "
+     "'model': {'vocab': {'a': 0, '\u00bd': 1, '\u2074': 2, 'a\u00bd': 3, '\u00bd\u2074': 4}, "
+     "'merges': ['\u00bd \u2074', 'a \u00bd']}}",
+     {{"a\u00bd\u2074", "3 2"}}},
+    {"{'pre_tokenizer': {'type': 'Split', 'pattern': {'Regex': '\\\\b'}, 'behavior': 'Isolated'}, "
+     "'model': {'vocab': {'a': 0, '\u00bd': 1, '\u2074': 2, 'a\u00bd': 3, '\u00bd\u2074': 4}, "
+     "'merges': ['\u00bd \u2074', 'a \u00bd']}}",
+     {{"a\u00bd\u2074", "3 2"}, {"\u00bd\u00bd", "1 1"}}},
     /* What stood first is gone. */
     {"{'normalizer': {'type': 'Strip', 'strip_left': true}, "
      "'pre_tokenizer': {'type': 'Metaspace', 'replacement': '\u2581', "

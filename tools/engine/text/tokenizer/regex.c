@@ -19,6 +19,10 @@ struct translation {
     struct kt_error *error;
 };
 
+/* Outside of a class, Oniguruma's words have the numbers of Latin-1 besides: superscripts and fractions. */
+#define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define ALONE WORDS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
+
 /* Escapes that mean something else in PCRE2. Its \s has U+180E besides, its \w lacks marks, and \h are
  * blanks. */
 static const struct {
@@ -30,8 +34,10 @@ static const struct {
     {'S',
      "[^\\t-\\r \\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}]",
      "\\P{White_Space}"},
-    {'w', "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"},
-    {'W', "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]", NULL},
+    {'w', "[" ALONE "]", WORDS},
+    {'W', "[^" ALONE "]", NULL},
+    {'b', "(?:(?<=[" ALONE "])(?![" ALONE "])|(?<![" ALONE "])(?=[" ALONE "]))", "\\x{8}"},
+    {'B', "(?:(?<=[" ALONE "])(?=[" ALONE "])|(?<![" ALONE "])(?![" ALONE "]))", NULL},
     {'h', "[0-9A-Fa-f]", "0-9A-Fa-f"},
     {'H', "[^0-9A-Fa-f]", NULL},
 };
