@@ -217,6 +217,9 @@ struct kt_render_params {
     uint32_t
         parse_arguments; /**< not 0: arguments of calls that are JSON text become objects, for templates that
                               do not want text; 0: they stay as they are, as Hugging Face renders them */
+    uint32_t tidy_messages; /**< not 0: of each message, fields that are null are left out, and its
+                                 reasoning, called reasoning_content, thinking or reasoning, is there by the
+                                 first two names, as in Hugging Face's transformers 5.24; 0: as it is */
 };
 #define KT_RENDER_PARAMS_INIT KT_INIT(kt_render_params)
 

@@ -23,6 +23,7 @@ static json_t *render(const json_t *request)
     params.has_time = 1;
     params.time = 1767323045;
     params.parse_arguments = json_is_true(json_object_get(request, "parse_arguments"));
+    params.tidy_messages = json_is_true(json_object_get(request, "tidy_messages"));
     enum kt_status status =
         kt_template_create(json_string_value(source), json_string_length(source), "t", &chat, &error);
     if (status == KT_OK)

@@ -38,7 +38,7 @@ def make_environment():
 
 WORDS = ["", "a", "Hi", "<|im_start|>", "a b  c", " x ", "\n", "ab\n\n c\n", "ÄöÜß", "日本語", "e\u0301", "'q'", '"', "it's \"x\"",
          "\\", "<b>&", "0", "12", "-3.5", "1_0", "1e3", "None", "</think>x</think>y", "a,b,,c", "\t\x01\x7f", "😀", "ΑΣ", "ŉǆ", "aXbXc",
-         "{\"a\": [1, 2.50]}", "\u2028", "nan", "b.c", "x1 Y2", "hello world-foo (bar"]
+         "{\"a\": [1, 2.50]}", "\u2028", "nan", "b.c", "x1 Y2", "hello world-foo (bar", "ßa", "²", "½", "三", "٣", "ǆa ŉ"]
 NUMBERS = ["0", "1", "2", "-1", "-7", "3", "10", "255", "1.5", "-0.5", "0.1", "1e16", "1e-5", "2.5", "100000000000000000000.0",
            "123456789012345678", "1_000", "0x1f", "3.0"]
 NAMES = ["s", "t", "n", "f", "b", "z", "l", "d", "e", "m", "u", "messages", "tools", "nest"]
@@ -57,12 +57,12 @@ FILTERS1 = ["join(%s)", "default(%s)", "default(%s, true)", "trim(%s)", "replace
             "unique(attribute=%s)|list", "max(attribute=%s)", "sum(attribute=%s)", "sum(start=%s)", "round(1, %s)", "int(%s, 16)",
             "map('trim')|map('length')|list", "map('default', %s)|list", "map('tojson')|join(%s)"]
 TESTS = ["defined", "undefined", "none", "string", "mapping", "iterable", "sequence", "boolean", "true", "false", "number", "integer",
-         "float", "odd", "even", "callable", "lower", "upper", "escaped", "eq(%s)", "equalto %s", "in(%s)", "ne(%s)", "lt(%s)", "ge(%s)",
+         "float", "odd", "even", "callable", "lower", "upper", "escaped", "test", "filter", "eq(%s)", "equalto %s", "in(%s)", "ne(%s)", "lt(%s)", "ge(%s)",
          "gt %s", "le(%s)", "divisibleby(%s)", "sameas(%s)", "not none", "not string", "not eq(%s)"]
 METHODS = ["upper()", "lower()", "strip()", "strip(%s)", "lstrip(%s)", "rstrip(%s)", "lstrip()", "rstrip()", "split()", "split(%s)",
            "split(%s, 1)", "rsplit(%s, 1)", "rsplit(none, 1)", "split(none, 1)", "startswith(%s)", "endswith(%s)", "startswith(('a', %s))",
            "replace(%s, 'Q')", "replace('a', %s)", "replace('', %s, 2)", "title()", "capitalize()", "find(%s)", "rfind(%s)", "count(%s)",
-           "index(%s)", "splitlines()", "splitlines(true)", "join(l)", "join(%s)", "isdigit()", "isalpha()", "isspace()", "isalnum()",
+           "index(%s)", "splitlines()", "splitlines(true)", "join(l)", "join(%s)", "isdigit()", "isdecimal()", "isnumeric()", "isalpha()", "isspace()", "isalnum()",
            "islower()", "isupper()", "zfill(5)", "center(9, '*')", "ljust(%s)", "rjust(7, %s)", "partition(%s)", "rpartition(%s)",
            "removeprefix(%s)", "removesuffix(%s)", "swapcase()", "items()", "keys()", "values()", "get(%s)", "get(%s, 1)", "items()|list",
            "keys()|list", "values()|list", "append(%s)", "pop()", "pop(%s)", "copy()", "index(%s)", "extend(%s)", "insert(0, %s)",

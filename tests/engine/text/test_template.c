@@ -341,6 +341,10 @@ START_TEST(errors)
     expect("\u00e4{{ x.y.z }}", "{\"x\": {}}", NULL, KT_E_UNSUPPORTED,
            "t:1:8: 'dict object' has no attribute 'y'");
     expect("{% if x %}\n{% endfor %}", no_variables, NULL, KT_E_FORMAT, "t:2:4: unexpected 'endfor'");
+    expect("{{ [] is test }}", no_variables, NULL, KT_E_UNSUPPORTED, "unhashable type: 'list'");
+    expect("{{ {} is filter }}", no_variables, NULL, KT_E_UNSUPPORTED, "unhashable type: 'dict'");
+    expect("{{ ([],) is test }}", no_variables, NULL, KT_E_UNSUPPORTED, "unhashable type");
+    expect("{{ self }}", no_variables, NULL, KT_E_UNSUPPORTED, "'self', the template, is not supported");
     expect("{% include 'x' %}", no_variables, NULL, KT_E_UNSUPPORTED, "include");
     expect("{% import 'x' as y %}", no_variables, NULL, KT_E_UNSUPPORTED, "import");
     expect("{% extends 'x' %}", no_variables, NULL, KT_E_UNSUPPORTED, "extends");
@@ -445,6 +449,59 @@ START_TEST(arguments)
 }
 END_TEST
 
+/* As transformers has them. */
+START_TEST(messages)
+{
+    static const char variables[] =
+        "{\"messages\": [{\"role\": \"a\", \"content\": null, \"reasoning\": \"r\"}, {\"thinking\": \"t\", "
+        "\"reasoning_content\": null, \"x\": {\"y\": null}}, {\"reasoning_content\": \"c\", \"thinking\": \"t\"}, 1]}";
+    static const char source[] = "{% for m in messages %}{{ m }}{% endfor %}";
+    struct kt_render_params how = params();
+    struct kt_rendering *rendering;
+    struct kt_error error;
+    how.tidy_messages = 1;
+    ck_assert_int_eq(render(source, strlen(source), variables, &how, &rendering, &error), KT_OK);
+    ck_assert_str_eq(kt_rendering_text(rendering, NULL),
+                     "{'thinking': 'r', 'role': 'a', 'reasoning': 'r', 'reasoning_content': 'r'}"
+                     "{'thinking': 't', 'x': {'y': None}, 'reasoning_content': 't'}"
+                     "{'thinking': 't', 'reasoning_content': 'c'}1");
+    kt_rendering_destroy(rendering);
+    how.tidy_messages = 0;
+    ck_assert_int_eq(render("{{ messages[0] }}", 17, variables, &how, &rendering, &error), KT_OK);
+    ck_assert_str_eq(kt_rendering_text(rendering, NULL), "{'role': 'a', 'content': None, 'reasoning': 'r'}");
+    kt_rendering_destroy(rendering);
+}
+END_TEST
+
+/* As Python's str and Jinja's macros have them. */
+START_TEST(seldom_asked)
+{
+    static const char *const cases[][2] = {
+        {"{{ '\u00dfa'.title() }} {{ '\u00dfA'|capitalize }} {{ '\u00df'.upper() }}", "Ssa Ssa SS"},
+        {"{{ ['\u00b2'.isdigit(), '\u00bd'.isdigit(), '\u0663'.isdigit(), '\u0663'.isdecimal()] }}",
+         "[True, False, True, True]"},
+        {"{{ ['\u00bd'.isnumeric(), '\u4e09'.isnumeric(), '\u65e5'.isnumeric(), '\u00bd'.isalnum()] }}",
+         "[True, True, False, True]"},
+        {"{{ ['\u00b2'.isdecimal(), '\u00bd'.isalpha(), 'a\u00bd b'|wordcount] }}", "[False, False, 2]"},
+        {"{% macro m(a, b=2) %}{{ varargs }}{{ caller }}{% endmacro %}{{ [m.arguments, m.name, m.catch_kwargs, "
+         "m.catch_varargs, m.caller, m.explicit_caller, m.x is defined] }}",
+         "[('a', 'b'), 'm', False, True, True, False, False]"},
+        {"{{ ['upper' is filter, 'odd' is test, 1 is test, (1, 'a') is filter, none is test] }}",
+         "[True, True, False, False, False]"},
+        {"{% set self = 3 %}{{ self }}", "3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kt_rendering *rendering;
+        struct kt_error error = {KT_OK, ""};
+        ck_assert_msg(render(cases[i][0], strlen(cases[i][0]), no_variables, NULL, &rendering, &error) ==
+                          KT_OK,
+                      "%s: %s", cases[i][0], error.message);
+        ck_assert_str_eq(kt_rendering_text(rendering, NULL), cases[i][1]);
+        kt_rendering_destroy(rendering);
+    }
+}
+END_TEST
+
 static void builtin(const char *family, const char *expected)
 {
     static const char variables[] =
@@ -521,6 +578,8 @@ int main(void)
     tcase_add_test(tests, errors);
     tcase_add_test(tests, limits);
     tcase_add_test(tests, arguments);
+    tcase_add_test(tests, messages);
+    tcase_add_test(tests, seldom_asked);
     tcase_add_test(tests, builtins);
     tcase_add_test(tests, info);
     suite_add_tcase(suite, tests);

@@ -131,6 +131,7 @@ static enum kt_status submit(struct engine *e, struct answer *a, const json_t *m
     if (!variables)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the prompt");
     params.parse_arguments = !e->chat_info.wants_text;
+    params.tidy_messages = 1;
     enum kt_status status =
         kt_chat_ids(e->loaded.tokenizer, e->chat, variables, &params, &ids, &request.n_ids, &thought, error);
     json_decref(variables);

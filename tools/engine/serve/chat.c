@@ -334,6 +334,7 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     if (!text)
         return kt_problem_memory(problem);
     params.parse_arguments = !server->chat_info.wants_text;
+    params.tidy_messages = 1;
     enum kt_status status = kt_template_render(server->chat, text, strlen(text), &params, rendering, &error);
     free(text);
     /* Whatever a template refuses, it refuses this request. */

@@ -35,6 +35,15 @@ def _engine():
     return library
 
 
+def _tidy(message):
+    """A message as transformers gives it to templates: no field is None, and its reasoning has the names they read."""
+    given = {key: value for key, value in message.items() if value is not None}
+    for name in ("reasoning_content", "thinking", "reasoning"):
+        if name in given:
+            return {"thinking": given[name], **given, "reasoning_content": given[name]}
+    return given
+
+
 @functools.lru_cache(maxsize=None)
 def _templates():
     library = _engine()
@@ -265,7 +274,7 @@ class Tokenizer(Handle):
         engine, rendering = _templates(), Pointer()
         given = {
             **self._special_tokens(),
-            "messages": messages,
+            "messages": [_tidy(message) for message in messages],
             "tools": tools,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,

@@ -49,6 +49,29 @@ const struct jinja_builtin *jinja_find_method(struct jinja_value self, const str
     }
 }
 
+static struct jinja_value macro_attribute(struct jinja *j, const struct jinja_node *node,
+                                          const struct jinja_text *name)
+{
+    bool has_caller = false;
+    if (jinja_text_is(name, "name"))
+        return jinja_text(node->name);
+    if (jinja_text_is(name, "catch_kwargs"))
+        return jinja_bool(node->catches_kwargs);
+    if (jinja_text_is(name, "catch_varargs"))
+        return jinja_bool(node->catches_varargs);
+    if (jinja_text_is(name, "caller"))
+        return jinja_bool(node->calls_caller);
+    struct jinja_list *list = jinja_list_new(j, JINJA_IS_TUPLE, node->n_keys);
+    for (uint32_t i = 0; i < node->n_keys; i++) {
+        jinja_list_add(j, list, jinja_text(node->keys[i]));
+        has_caller |= jinja_text_is(node->keys[i], "caller");
+    }
+    if (jinja_text_is(name, "arguments"))
+        return jinja_list(list);
+    return jinja_text_is(name, "explicit_caller") ? jinja_bool(has_caller)
+                                                  : (struct jinja_value){.kind = JINJA_ABSENT};
+}
+
 /* What Python's getattr finds: JINJA_ABSENT: nothing. */
 static struct jinja_value get_attribute(struct jinja *j, struct jinja_value value,
                                         const struct jinja_text *name)
@@ -66,8 +89,8 @@ static struct jinja_value get_attribute(struct jinja *j, struct jinja_value valu
         if (found)
             return *found;
     }
-    if (value.kind == JINJA_MACRO && jinja_text_is(name, "name"))
-        return jinja_text(value.macro->node->name);
+    if (value.kind == JINJA_MACRO)
+        return macro_attribute(j, value.macro->node, name);
     return (struct jinja_value){.kind = JINJA_ABSENT};
 }
 

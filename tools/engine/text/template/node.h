@@ -53,6 +53,7 @@ struct jinja_node {
     uint32_t n_keys;
     bool catches_varargs; /* of macros */
     bool catches_kwargs;
+    bool calls_caller;
     const struct jinja_node *a, *b, *c, *d;
     const struct jinja_node *body;
     const struct jinja_node **items;

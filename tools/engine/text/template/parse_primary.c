@@ -179,6 +179,7 @@ static const struct jinja_node *parse_name(struct jinja_parser *p)
             return make_const(p, at, constants[i].value);
     p->sees_varargs = p->sees_varargs || jinja_is_name(p, p->token, "varargs");
     p->sees_kwargs = p->sees_kwargs || jinja_is_name(p, p->token, "kwargs");
+    p->sees_caller = p->sees_caller || jinja_is_name(p, p->token, "caller");
     struct jinja_node *node = jinja_node_new(p, JINJA_NODE_NAME, at);
     node->name = jinja_take_name(p);
     return node;

@@ -139,9 +139,9 @@ static const struct jinja_node *parse_macro(struct jinja_parser *p, uint32_t at)
 {
     struct jinja_node *node = jinja_node_new(p, JINJA_NODE_MACRO, at);
     node->name = parse_target_name(p, false)->name;
-    bool varargs = p->sees_varargs, kwargs = p->sees_kwargs;
+    bool varargs = p->sees_varargs, kwargs = p->sees_kwargs, caller = p->sees_caller;
     uint32_t loops = p->loops;
-    p->sees_varargs = p->sees_kwargs = false;
+    p->sees_varargs = p->sees_kwargs = p->sees_caller = false;
     p->loops = 0;
     jinja_expect(p, '(', "'('");
     bool has_default = false;
@@ -160,6 +160,8 @@ static const struct jinja_node *parse_macro(struct jinja_parser *p, uint32_t at)
     node->body = parse_body(p, "endmacro");
     node->catches_varargs = p->sees_varargs;
     node->catches_kwargs = p->sees_kwargs;
+    node->calls_caller = p->sees_caller;
+    p->sees_caller = caller;
     p->sees_varargs = varargs;
     p->sees_kwargs = kwargs;
     p->loops = loops;

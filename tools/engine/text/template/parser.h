@@ -30,6 +30,7 @@ struct jinja_parser {
     uint32_t loops;
     bool sees_varargs; /* in the macro */
     bool sees_kwargs;
+    bool sees_caller;
     struct jinja_names names;
 };
 

@@ -186,6 +186,8 @@ enum kt_status kt_template_render(const struct kt_template *chat, const char *va
     enum kt_status status = KT_OK;
     if (setjmp(j->escape) == 0) {
         read_variables(j, variables, length);
+        if (all.tidy_messages)
+            jinja_tidy_messages(j);
         if (all.parse_arguments)
             jinja_parse_arguments(j);
         struct kt_rendering *made = make_rendering(jinja_run(j));

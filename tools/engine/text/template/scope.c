@@ -49,6 +49,8 @@ struct jinja_value jinja_scope_get(struct jinja *j, const struct jinja_text *nam
         if (binding)
             return binding->value;
     }
+    if (jinja_text_is(name, "self")) /* Jinja's way to a template's blocks */
+        jinja_raise(j, KT_E_UNSUPPORTED, "'self', the template, is not supported");
     const struct jinja_value *value = jinja_dict_get(j, j->variables, jinja_text(name));
     if (value)
         return *value;

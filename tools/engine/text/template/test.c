@@ -67,6 +67,15 @@ static bool is_same(struct jinja_value a, struct jinja_value b)
     return a.kind == JINJA_NONE || a.text == b.text;
 }
 
+/* Names are looked up in a dict: what cannot be a key of one raises. */
+static bool is_name(struct jinja *j, struct jinja_value value,
+                    const struct jinja_builtin *(*find)(const char *, uint64_t))
+{
+    if (!jinja_can_hash(value))
+        jinja_raise(j, KT_E_UNSUPPORTED, "unhashable type: '%s'", jinja_type(value));
+    return value.kind == JINJA_TEXT && find(value.text->bytes, value.text->length);
+}
+
 TEST(boolean, self.kind == JINJA_BOOL)
 TEST(callable, self.kind >= JINJA_MACRO || self.kind == JINJA_LOOP || self.kind == JINJA_UNDEFINED)
 TEST(defined, self.kind != JINJA_UNDEFINED)
@@ -75,7 +84,7 @@ TEST(eq, jinja_equal(j, self, other))
 TEST(escaped, self.kind == JINJA_TEXT && self.text->markup)
 TEST(even, is_even(j, self, jinja_int(2)))
 TEST(false, is_true(self, false))
-TEST(filter, self.kind == JINJA_TEXT && jinja_find_filter(self.text->bytes, self.text->length))
+TEST(filter, is_name(j, self, jinja_find_filter))
 TEST(float, self.kind == JINJA_FLOAT)
 TEST(ge, jinja_compare(j, self, other, ">=") % 2 == 0 ? jinja_compare(j, self, other, ">=") == 0
                                                       : jinja_compare(j, self, other, ">=") == 1)
@@ -94,7 +103,7 @@ TEST(odd, jinja_equal(j, jinja_operate(j, '%', self, jinja_int(2)), jinja_int(1)
 TEST(sameas, is_same(self, other))
 TEST(sequence, is_sequence(self))
 TEST(string, self.kind == JINJA_TEXT)
-TEST(test, self.kind == JINJA_TEXT && jinja_find_test(self.text->bytes, self.text->length))
+TEST(test, is_name(j, self, jinja_find_test))
 TEST(true, is_true(self, true))
 TEST(undefined, self.kind == JINJA_UNDEFINED)
 TEST(upper, has_case(j, self, true))

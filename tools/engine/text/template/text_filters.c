@@ -154,7 +154,7 @@ static struct jinja_value run_wordcount(struct jinja *j, struct jinja_call *call
     bool inside = false;
     for (uint64_t at = 0, size; at < text->length; at += size) {
         uint32_t c = jinja_char(text, at, &size);
-        bool word = c == '_' || jinja_is_letter(c) || jinja_is_digit(c);
+        bool word = c == '_' || jinja_is_letter(c) || jinja_is_digit(c) || jinja_is_numeric(c);
         n += word && !inside;
         inside = word;
     }

@@ -112,7 +112,7 @@ static struct jinja_value run_count(struct jinja *j, struct jinja_call *call)
 static struct jinja_value all(struct jinja *j, struct jinja_call *call, bool (*fits)(uint32_t))
 {
     const struct jinja_text *text = call->self.text;
-    jinja_charge(j, text->length);
+    jinja_charge(j, 16 * text->length); /* a character takes as long as many bytes elsewhere */
     for (uint64_t at = 0, size; at < text->length; at += size)
         if (!fits(jinja_char(text, at, &size)))
             return jinja_bool(false);
@@ -121,7 +121,7 @@ static struct jinja_value all(struct jinja *j, struct jinja_call *call, bool (*f
 
 static bool is_word(uint32_t c)
 {
-    return jinja_is_letter(c) || jinja_is_digit(c);
+    return jinja_is_letter(c) || jinja_is_digit(c) || jinja_is_numeric(c);
 }
 
 static bool is_ascii(uint32_t c)
@@ -134,9 +134,19 @@ static struct jinja_value run_isalpha(struct jinja *j, struct jinja_call *call)
     return all(j, call, jinja_is_letter);
 }
 
+static struct jinja_value run_isdecimal(struct jinja *j, struct jinja_call *call)
+{
+    return all(j, call, jinja_is_decimal);
+}
+
 static struct jinja_value run_isdigit(struct jinja *j, struct jinja_call *call)
 {
     return all(j, call, jinja_is_digit);
+}
+
+static struct jinja_value run_isnumeric(struct jinja *j, struct jinja_call *call)
+{
+    return all(j, call, jinja_is_numeric);
 }
 
 static struct jinja_value run_isalnum(struct jinja *j, struct jinja_call *call)
@@ -172,10 +182,10 @@ const struct jinja_builtin jinja_shape_methods[] = {
     {"isalnum", run_isalnum, ""},
     {"isalpha", run_isalpha, ""},
     {"isascii", run_isascii, ""},
-    {"isdecimal", run_isdigit, ""},
+    {"isdecimal", run_isdecimal, ""},
     {"isdigit", run_isdigit, ""},
     {"islower", run_islower, ""},
-    {"isnumeric", run_isdigit, ""},
+    {"isnumeric", run_isnumeric, ""},
     {"isspace", run_isspace, ""},
     {"isupper", run_isupper, ""},
     {"rfind", run_rfind, "sub [start end"},

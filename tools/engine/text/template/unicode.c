@@ -37,9 +37,46 @@ bool jinja_is_letter(uint32_t c)
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-bool jinja_is_digit(uint32_t c)
+bool jinja_is_decimal(uint32_t c)
 {
     return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ND;
+}
+
+/* Numeric_Type=Digit. */
+bool jinja_is_digit(uint32_t c)
+{
+    static const uint32_t ranges[][2] = {
+        {0xb2, 0xb3},     {0xb9, 0xb9},       {0x1369, 0x1371},   {0x19da, 0x19da},   {0x2070, 0x2070},
+        {0x2074, 0x2079}, {0x2080, 0x2089},   {0x2460, 0x2468},   {0x2474, 0x247c},   {0x2488, 0x2490},
+        {0x24ea, 0x24ea}, {0x24f5, 0x24fd},   {0x24ff, 0x24ff},   {0x2776, 0x277e},   {0x2780, 0x2788},
+        {0x278a, 0x2792}, {0x10a40, 0x10a43}, {0x10e60, 0x10e68}, {0x11052, 0x1105a}, {0x1f100, 0x1f10a},
+    };
+    for (size_t i = 0; c >= 0xb2 && i < sizeof(ranges) / sizeof(*ranges); i++)
+        if (c >= ranges[i][0] && c <= ranges[i][1])
+            return true;
+    return jinja_is_decimal(c);
+}
+
+/* The categories of numbers, and ideographs that are some. */
+bool jinja_is_numeric(uint32_t c)
+{
+    static const uint32_t ideographs[] = {
+        0x3405,  0x3483,  0x382a,  0x3b4d,  0x4e00,  0x4e03,  0x4e07,  0x4e09,  0x4e5d,  0x4e8c,  0x4e94,
+        0x4e96,  0x4ebf,  0x4ec0,  0x4edf,  0x4ee8,  0x4f0d,  0x4f70,  0x5104,  0x5146,  0x5169,  0x516b,
+        0x516d,  0x5341,  0x5343,  0x5344,  0x5345,  0x534c,  0x53c1,  0x53c2,  0x53c3,  0x53c4,  0x56db,
+        0x58f1,  0x58f9,  0x5e7a,  0x5efe,  0x5eff,  0x5f0c,  0x5f0d,  0x5f0e,  0x5f10,  0x62fe,  0x634c,
+        0x67d2,  0x6f06,  0x7396,  0x767e,  0x8086,  0x842c,  0x8cae,  0x8cb3,  0x8d30,  0x9621,  0x9646,
+        0x964c,  0x9678,  0x96f6,  0xf96b,  0xf973,  0xf978,  0xf9b2,  0xf9d1,  0xf9d3,  0xf9fd,  0x20001,
+        0x20064, 0x200e2, 0x20121, 0x2092a, 0x20983, 0x2098c, 0x2099c, 0x20aea, 0x20afd, 0x20b19, 0x22390,
+        0x22998, 0x23b1b, 0x2626d, 0x2f890,
+    };
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO)
+        return true;
+    for (size_t i = 0; c >= 0x3405 && i < sizeof(ideographs) / sizeof(*ideographs); i++)
+        if (c == ideographs[i])
+            return true;
+    return false;
 }
 
 /* Other_Uppercase and Other_Lowercase, which have no letters' categories. */
@@ -92,7 +129,7 @@ static void add_upper(struct jinja *j, struct jinja_buffer *out, uint32_t c, boo
 static void add_title(struct jinja *j, struct jinja_buffer *out, uint32_t c, bool content)
 {
     int32_t folded[8];
-    int32_t title = utf8proc_totitle((int32_t)c);
+    int32_t title = c == 0xdf ? 0xdf : utf8proc_totitle((int32_t)c); /* Python has "Ss" */
     int n = full_fold(c, folded);
     if (n <= 1 || title != (int32_t)c || utf8proc_category((int32_t)c) == UTF8PROC_CATEGORY_LT) {
         jinja_add_char(j, out, (uint32_t)title, content);

@@ -8,7 +8,9 @@
 bool jinja_is_space(uint32_t character);
 bool jinja_is_printable(uint32_t character);
 bool jinja_is_letter(uint32_t character);
-bool jinja_is_digit(uint32_t character); /* of decimal numbers */
+bool jinja_is_decimal(uint32_t character); /* str.isdecimal: digits of decimal numbers */
+bool jinja_is_digit(uint32_t character);   /* str.isdigit: other digits, too, such as superscripts */
+bool jinja_is_numeric(uint32_t character); /* str.isnumeric: whatever has a number as its value */
 bool jinja_is_cased(uint32_t character);
 bool jinja_is_upper(uint32_t character);
 bool jinja_is_lower(uint32_t character);
