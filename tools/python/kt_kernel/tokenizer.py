@@ -37,6 +37,8 @@ def _engine():
 
 def _tidy(message):
     """A message as transformers gives it to templates: no field is None, and its reasoning has the names they read."""
+    if not isinstance(message, Mapping):
+        return message
     given = {key: value for key, value in message.items() if value is not None}
     for name in ("reasoning_content", "thinking", "reasoning"):
         if name in given:
