@@ -5,9 +5,10 @@
 AC_DEFUN([KT_BACKENDS_INIT],
 [AC_ARG_WITH([plugins],
     [AS_HELP_STRING([--with-plugins=LIST], [backends to build: auto (all that can be built), all, none, or names
-        separated by commas; --enable-NAME of a backend goes first @<:@auto@:>@])],
+        separated by commas or blanks; --enable-NAME of a backend goes first @<:@auto@:>@])],
     [], [with_plugins=auto])
 AS_CASE([$with_plugins], [yes], [with_plugins=all], [no], [with_plugins=none])
+with_plugins=$(AS_ECHO(["$with_plugins"]) | tr -s '[[:blank:]]' ',')
 kt_backend_names=
 kt_backend_summary=])
 
