@@ -119,6 +119,7 @@ if with_plugin rawint4 && with_plugin bf16; then
     cp -r "$data/int4-g32-l0" "$dir/mixed"
     chmod -R u+w "$dir/mixed"
     rm -f "$dir/mixed/model.safetensors.index.json"
+    mv "$dir/mixed/model.safetensors" "$dir/mixed/experts.safetensors" # beside it no other file counts
     head -c 33280 /dev/zero | write_tensors "$dir/mixed/own.safetensors" \
         '{"model.layers.0.self_attn.q_proj.weight":{"dtype":"BF16","shape":[128,128],"data_offsets":[0,32768]},'\
 '"model.layers.0.self_attn.q_proj.bias":{"dtype":"F32","shape":[128],"data_offsets":[32768,33280]}}'

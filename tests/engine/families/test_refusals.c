@@ -228,8 +228,7 @@ static const struct change changes[] = {
     MORE("qwen3moe", L0 "input_layernorm.gamma", UNSUPPORTED, "input_layernorm.gamma\" belongs to"),
     MORE("qwen3moe", L0 "mlp.experts.1.up_proj.smooth_scale", UNSUPPORTED, "up_proj.smooth_scale"),
     MORE("qwen3moe", L0 "mlp.experts.1.norm.weight", UNSUPPORTED, "experts.1.norm.weight\" belongs to an"),
-    MORE("qwen3moe", L0 "mlp.experts.e_score_correction_bias", UNSUPPORTED,
-         "experts.e_score_correction_bias"),
+    MORE("qwen3moe", L0 "mlp.experts.e_score_correction_bias", FORMAT, "experts.e_score_correction_bias"),
     MORE("qwen3moe",
          "token_embd.input_scale output.input_scale blk.0.attn_q.input_scale blk.0.ffn_up_exps.input_scale "
          "blk.0.attn_q.scale blk.1.ffn_gate_inp.scale blk.1.attn_norm.scale token_embd.scale output.scale",
@@ -403,7 +402,7 @@ START_TEST(is_refused_by_name)
     (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
     family_open(&family, folder, change->family);
     const char *tensor = change->more ? change->more : change->tensor;
-    bool is_gguf = change->gguf_key || (tensor && strncmp(tensor, "model.", 6) != 0);
+    bool is_gguf = change->gguf_key || (tensor && !change->value && strncmp(tensor, "model.", 6) != 0);
     if (change->more)
         put_in(&family, change->more, is_gguf);
     else if (change->key)
