@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The man pages and --help name the same verbs, options and settings.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+unset KT_KERNEL_CPU_VARIANT # defaults are told from what is set
 man=$KT_TEST_SOURCE/etc/man
 verbs="backends bench config convert doctor explain forward inspect model place plugin stats tune verify version"
 find_engine_verbs

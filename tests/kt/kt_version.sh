@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kt version says what a report of an error needs: the CPU's level, the prefix and the Python package.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+unset KT_KERNEL_CPU_VARIANT # a mask would be named
 build=$kt_program
 
 kt doctor --format csv

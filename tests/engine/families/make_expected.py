@@ -4,7 +4,7 @@
 
 For each family of tests/data/families (all without arguments) it makes the weights that its table `model` names,
 opens them with the class of its config.json in float64 and writes expected.f32: float32 logits [positions of
-`keep`][vocabulary], then for each deliberate error of the table [vocabulary] at the last of those positions.
+`keep`][vocabulary], then for each deliberate error of the table the first 64 logits at the last of those positions.
 Prints what the weights do: how much each block changes the residual, how peaked the routing is, how far each
 error is from the truth; and stops where that is too little for a test. It also stops where rounding to bfloat16 could
 make a router choose other experts, and prints a `tokens` line for the table with which it cannot. README says how a
@@ -31,6 +31,7 @@ TOLERANCE = 1e-4  # of the test
 # The relative rms error of rounding to nearest: half a unit in the last place, uniform, on average over a binade.
 BFLOAT16, FLOAT32 = 1.1e-3, 1.1e-3 * 2.0 ** -16
 ROUNDINGS = 14  # per layer, as test_families.c counts them for its tolerance
+ERROR_LOGITS = 64  # that are recorded
 MARGIN = 4  # standard deviations of that error
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 MASK = (1 << 64) - 1
@@ -344,14 +345,14 @@ def make(family):
                      f"tokens {table.tokens} {table.draws}")
     check_blocks(table)
     logits = compute(table)
-    rows = [logits[table.keep]]
+    rows = [logits[table.keep].ravel()]
     for name, kind, what, *value in table.errors:
-        wrong = compute_error(table, kind, what, value[0] if value else None)[table.keep[-1]]
-        far = distance(wrong, logits[table.keep[-1]])
+        wrong = compute_error(table, kind, what, value[0] if value else None)[table.keep[-1], :ERROR_LOGITS]
+        far = distance(wrong, logits[table.keep[-1], :ERROR_LOGITS])
         print(f"    {name}: {far:.4f}")
         if not far > 20 * TOLERANCE:
             sys.exit(f"{family}: {name} changes the logits by {far}, at most 20 tolerances")
-        rows.append(wrong[None])
+        rows.append(wrong)
     write(DATA / family / "expected.f32", np.concatenate(rows))
 
 
