@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The backend blis_int8 in use: which level it takes, why not AMD's library, and the same bits from all.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
-unset KT_KERNEL_CPU_VARIANT # with a mask a vendor's library, which does not know it, is not used
+unset KT_KERNEL_CPU_VARIANT # level aocl needs avx512_vnni
 with_plugin blis_int8 || skip "the backend blis_int8 was not built"
 model=$data/tiny-moe-bf16-l0-l3.gguf
 store=$dir/store
