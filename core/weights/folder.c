@@ -370,8 +370,9 @@ static enum kt_status choose_index(const struct kt_checkpoint *checkpoint, struc
     if (status != KT_OK)
         return status;
     status = find_index(checkpoint->folder, index, &problem);
-    unused =
-        whole && (status == KT_OK || status == KT_E_FORMAT) && !(index->root && index_lists(index, WHOLE));
+    /* A damaged index may hold anything. */
+    unused = whole && (status == KT_E_FORMAT ||
+                       (status == KT_OK && !(index->root && index_lists(index, WHOLE))));
     if (status != KT_OK && !unused) {
         if (error)
             *error = problem;
@@ -379,14 +380,16 @@ static enum kt_status choose_index(const struct kt_checkpoint *checkpoint, struc
     }
     if (status == KT_OK && !index->root)
         return KT_OK;
+    const bool damaged = status != KT_OK;
     if (!whole)
         status = look_for_gguf(checkpoint, index, &unused, error);
     else
         status = KT_OK;
     if (status != KT_OK || !unused)
         return status;
-    kt_log_write(&checkpoint->log, KT_LOG_WARNING, "%s: %s is not used: it is not of the model beside it",
-                 checkpoint->label, INDEX);
+    kt_log_write(&checkpoint->log, KT_LOG_WARNING, "%s: %s is ignored, as %s is used instead%s%s",
+                 checkpoint->label, INDEX, whole ? WHOLE : "the GGUF file", damaged ? ": " : "",
+                 damaged ? problem.message : "");
     json_decref(index->root);
     *index = (struct index){.root = NULL};
     return KT_OK;

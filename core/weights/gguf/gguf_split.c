@@ -224,15 +224,17 @@ static bool is_gguf(const char *name)
     return name[0] != '.' && length > tail && strcmp(name + length - tail, SUFFIX) == 0;
 }
 
-/* Is it no model of its own, by its name: what sees or hears for one, or what a quantizer measured? */
+/* Is it no model of its own, by its name: what sees or hears for one (mmproj), or what a quantizer measured
+ * (imatrix.gguf, imatrix_X.gguf, X.imatrix.gguf)? Models that were quantized with one may have the word, too. */
 static bool is_companion(const char *name)
 {
-    static const char *const words[] = {"mmproj", "imatrix"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        for (const char *at = name; *at; at++)
-            if (strncasecmp(at, words[i], strlen(words[i])) == 0)
-                return true;
-    return false;
+    static const char matrix[] = "imatrix", ending[] = "imatrix" SUFFIX;
+    size_t length = strlen(name);
+    for (const char *at = name; *at; at++)
+        if (strncasecmp(at, "mmproj", strlen("mmproj")) == 0)
+            return true;
+    return strncasecmp(name, matrix, strlen(matrix)) == 0 ||
+           (length >= strlen(ending) && strcasecmp(name + length - strlen(ending), ending) == 0);
 }
 
 /* Sets *path, which the caller frees also on failure, to the first by name of one model's files. */

@@ -10,6 +10,7 @@
 #include "core/weights/file/limits.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The weights of the only group; NULL: there are none or several. */
@@ -24,6 +25,18 @@ static const json_t *find_weights(const json_t *quantization)
     return NULL;
 }
 
+static enum kt_status read_block_text(const char *label, const char *text, const char *key,
+                                      struct kt_quantization *said, struct kt_error *error)
+{
+    unsigned rows, cols;
+    int end = 0;
+    if (sscanf(text, "%9ux%9u%n", &rows, &cols, &end) != 2 || text[end] != '\0' || rows == 0 || cols == 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1", label, key);
+    said->block_rows = (struct kt_json_count){.key = key, .value = rows};
+    said->block_cols = (struct kt_json_count){.key = key, .value = cols};
+    return KT_OK;
+}
+
 /* The block of a scale, which stands under a key of `object`. */
 static enum kt_status read_block(const char *label, const json_t *object, const char *key,
                                  struct kt_quantization *said, struct kt_error *error)
@@ -31,6 +44,8 @@ static enum kt_status read_block(const char *label, const json_t *object, const 
     const json_t *block = kt_json_find(object, key);
     if (!block)
         return KT_OK;
+    if (json_is_string(block)) /* "128x128", as older versions of compressed-tensors wrote */
+        return read_block_text(label, json_string_value(block), key, said, error);
     if (json_array_size(block) != 2)
         return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1", label, key);
     enum kt_status status =

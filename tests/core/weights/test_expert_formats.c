@@ -24,6 +24,9 @@ static const struct scaled {
     {100, 70, "weight_scale", "F16", 2, false, 16, 48,
      "{\"quantization_config\":{\"config_groups\":{\"group_0\":{\"weights\":{\"block_structure\":"
      "[16,48]}}}}}"},
+    {100, 70, "weight_scale", "F16", 2, false, 16, 48,
+     "{\"quantization_config\":{\"config_groups\":{\"group_0\":{\"weights\":{\"block_structure\":"
+     "\"16x48\"}}}}}"},
     /* The block of any group of modules. */
     {100, 70, "weight_scale", "F16", 2, false, 16, 48,
      "{\"quantization_config\":{\"config_groups\":{"

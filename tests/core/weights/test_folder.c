@@ -313,6 +313,8 @@ START_TEST(a_whole_model_beside_others)
     folder_text(INDEX, "{\"weight_map\":");
     expect_value("", "a", 1);
     expect(INDEX, KT_E_FORMAT, "the index is no JSON");
+    folder_text(INDEX, "{\"weight_map\":{\"a\":1,\"b\":[]}}"); /* damaged, and whole as JSON */
+    expect_value("", "a", 1);
     folder_text(INDEX, "{\"weight_map\":{" ENTRY("a", FIRST) "}}");
     expect_value("", "a", 1);
     expect_value(INDEX, "a", 3);

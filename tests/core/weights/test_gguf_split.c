@@ -308,11 +308,13 @@ START_TEST(files_beside_a_model)
     write_part(&part, "mmproj-F16.gguf");
     write_part(&part, "M-MMPROJ-f16.gguf");
     write_part(&part, "a.imatrix.gguf");
+    write_part(&part, "imatrix_a.gguf");
     expect_whole("", 3, KT_IO_MMAP);
     for (int i = 0; i < 3; i++)
         folder_delete(names[i]);
     expect("", KT_E_INVALID, "are two models; name the file of one");
     folder_delete("M-MMPROJ-f16.gguf");
+    folder_delete("imatrix_a.gguf");
     folder_delete("a.imatrix.gguf");
     expect_whole("", 1, KT_IO_MMAP);
     write_part(&part, "a.gguf");
