@@ -25,7 +25,7 @@ static bool is_zero(const struct kt_model *m, uint64_t index)
 
 static enum kt_status fail(const struct kt_model *m, const char *name, struct kt_error *error)
 {
-    return kt_engine_fail(error, KT_E_FORMAT, "there is %s, which %s models so configured have not", name,
+    return kt_engine_fail(error, KT_E_FORMAT, "unexpected tensor %s: %s models with this configuration have no such bias", name,
                           m->config.family->name);
 }
 
@@ -64,7 +64,8 @@ enum kt_status kt_refuse_biases(const struct kt_model *m, struct kt_error *error
         size_t length = status == KT_OK ? strlen(tensor.name) : 0;
         if (length < 5 || strcmp(tensor.name + length - 4, "bias") != 0)
             continue;
-        bool is_bias = tensor.name[length - 5] == '.' ? m->used[i] : strstr(tensor.name, ".experts.") != NULL;
+        /* Those of experts are added by the library, which marks none as used. */
+        bool is_bias = strstr(tensor.name, ".experts.") || (tensor.name[length - 5] == '.' && m->used[i]);
         if (is_bias && !may_have(&m->config, tensor.name) && !is_zero(m, i))
             status = fail(m, tensor.name, error);
     }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Mistral's models slide unless they say null; Llama's never do, whatever others have left in the file. */
+/* Mistral's models slide unless they say null. Llama's class never does: a window in its file, which it ignores, is
+ * refused unless use_sliding_window is false, since the model may have been trained with it. */
 static void read_window(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t fallback = kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
@@ -14,6 +15,7 @@ static void read_window(struct kt_settings *s, struct kt_engine_config *c)
             (void)kt_settings_has(s, NULL, "sliding_window");
         return;
     }
+    (void)kt_settings_has(s, NULL, "layer_types"); /* which Mistral's classes ignore */
     uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->layers[i].window = window;

@@ -40,6 +40,7 @@ static void read_qwen3moe(struct kt_settings *s, struct kt_engine_config *c)
     uint64_t window = read_window(s, c);
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->layers[i].window = window;
+    (void)kt_settings_has(s, NULL, "layer_types"); /* which its class ignores */
     c->attention.norm = KT_HEAD_NORM_EACH;
     kt_engine_config_biases(s, c);
     c->router.normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", s->is_gguf);

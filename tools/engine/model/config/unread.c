@@ -69,12 +69,16 @@ static const struct known gguf[] = {
     {"logit_scale", ONE},
     {"moe_every_n_layers", ONE},
     {"moe_latent_size", ZERO},
+    {"mrope_sections", ANY}, /* Ollama's name, and two more below, for rope.dimension_sections */
     {"n_deepstack_layers", ZERO},
+    {"norm_top_k_prob", TRUE}, /* Ollama's name for expert_weights_norm */
     {"pooling_type", ANY}, /* of embeddings of texts, not of logits */
     {"residual_scale", ONE},
     {"rope.dimension_count_swa", ZERO},
     {"rope.dimension_sections", ANY}, /* of positions in images; all are one in text */
     {"rope.freq_base_swa", ZERO},
+    {"rope.mrope_interleaved", ANY},
+    {"rope.mrope_section", ANY},
     {"rope.scale_linear", ONE},
     {"rope.scaling.alpha", ONE},
     {"rope.scaling.attn_factor", ONE},
@@ -95,7 +99,7 @@ static const struct known gguf[] = {
     {"swiglu_clamp_exp", ZERO},
     {"swiglu_clamp_shexp", ZERO},
     {"tensor_data_layout", ANY},
-    {"use_parallel_residual", ZERO},
+    {"use_parallel_residual", ANY}, /* converters of 2024 wrote true for all; no family here has one */
     {"vocab_size", ANY}, /* files made from others may keep theirs; the embedding says it */
 };
 
@@ -178,8 +182,13 @@ static void refuse_gguf(struct kt_settings *s)
         const struct known *known = find(gguf, COUNT(gguf), name);
         if (kt_settings_was_read(s, name) || (known && is_harmless_value(&value, known->harmless)))
             continue;
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "%s is not computed for models of the family %s%s", name,
-                         s->architecture, known ? "" : "; nothing is known of this key");
+        if (known)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "%s is not computed for models of the family %s", name,
+                             s->architecture);
+        else
+            kt_settings_fail(s, KT_E_UNSUPPORTED,
+                             "unknown key %s.%s: it may change results, so the model is not run",
+                             s->architecture, name);
     }
 }
 
