@@ -173,6 +173,29 @@ def test_memory():
         check(b" 413 " in server.raw(head, end=False)[:20], "5 MiB, which is above the default")
 
 
+def test_calls_without_text():
+    """A message of calls has no content: some templates need the null, others fail at it."""
+    call = "{{ m.tool_calls[0].function.name }}{{ m.tool_calls[0].function.arguments | tojson }}"
+    shapes = ("{% if m.content is none %}" + call + "{% else %}{{ 'A' + m.content }}{% endif %}",
+              "{{ m.content + '' }}{% if m.tool_calls %}" + call + "{% endif %}",
+              "{{ m.content | tojson }}{% if m.tool_calls %}" + call + "{% endif %}")
+    for number, shape in enumerate(shapes):
+        path = os.path.join(folder, f"calls{number}.jinja")
+        with open(path, "w") as file:
+            file.write("{% for m in messages %}{% if m.role == 'assistant' %}" + shape +
+                       "{% elif m.role == 'tool' %}{{ m.tool_call_id }}={{ m.content }}{% else %}{{ m.content }}{% endif %}{% endfor %}")
+        with Process("--context", "1024", "--chat-template", path) as server:
+            sizes = []
+            for name in "f", "f" * 300:
+                messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}]},
+                    {"role": "tool", "tool_call_id": "c1", "content": "x"}]
+                status, reply, *_ = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1})
+                equal(status, 200, shape, reply)
+                sizes.append(reply["usage"]["prompt_tokens"])
+            check(sizes[1] > sizes[0] + 30, "the call is shown", shape, sizes)
+
+
 def test_many_values():
     """Bodies of 0.9 MB that take 60 MB each when they are parsed, at once."""
     with Process(environment=FRUGAL) as server:

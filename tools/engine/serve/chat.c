@@ -76,8 +76,9 @@ static bool set_content(const struct kt_server *server, json_t *message, const c
     if (json_is_string(content))
         return true;
     if (!content || json_is_null(content)) {
-        /* Some templates tell messages that are calls only by a content of null. */
-        json_t *none = json_array_size(calls) > 0 ? json_null() : json_string("");
+        /* Some templates show calls only beside a content of null: DeepSeek's. The others take a text. */
+        bool wants_null = json_array_size(calls) > 0 && !server->chat_info.takes_calls;
+        json_t *none = wants_null ? json_null() : json_string("");
         return json_object_set_new(message, "content", none) == 0 || kt_problem_memory(problem);
     }
     if (!json_is_array(content))
@@ -334,7 +335,7 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     if (!text)
         return kt_problem_memory(problem);
     params.parse_arguments = !server->chat_info.wants_text;
-    params.tidy_messages = 1;
+    params.tidy_messages = server->chat_info.takes_calls; /* else a content of null counts */
     enum kt_status status = kt_template_render(server->chat, text, strlen(text), &params, rendering, &error);
     free(text);
     /* Whatever a template refuses, it refuses this request. */

@@ -114,17 +114,16 @@ static bool check_framing(struct kt_exchange *exchange, const char *version, str
         (n_hosts == 1 || !is_newest))
         return true;
     exchange->closes = true;
-    if (n_hosts != 1)
-        return kt_problem_set(problem, 400, NULL, NULL, "a request has one header Host, not %u", n_hosts);
+    if (n_hosts > 1 || (n_hosts == 0 && is_newest))
+        return kt_problem_set(problem, 400, NULL, NULL, "expected one Host header, got %u", n_hosts);
     /* None: perhaps the library took a header without a name for the end of the head, and the rest for a
      * request. */
-    if (n_sizes != 1)
+    if (n_sizes > 1 || (n_sizes == 0 && needs_body))
         return kt_problem_set(problem, 400, NULL, NULL,
-                              "a request has one header Content-Length or Transfer-Encoding, not %u",
-                              n_sizes);
+                              "expected one Content-Length or Transfer-Encoding header, got %u", n_sizes);
     /* The library would take all that ever comes for the body. */
     return kt_problem_set(problem, 501, "unknown_transfer_coding", NULL,
-                          "of the header Transfer-Encoding only 'chunked' is read, with nothing behind it");
+                          "the only supported Transfer-Encoding is \"chunked\"");
 }
 
 /* Whether there is a place for it. */
