@@ -371,8 +371,8 @@ static enum kt_status choose_index(const struct kt_checkpoint *checkpoint, struc
         return status;
     status = find_index(checkpoint->folder, index, &problem);
     /* A damaged index may hold anything. */
-    unused = whole && (status == KT_E_FORMAT ||
-                       (status == KT_OK && !(index->root && index_lists(index, WHOLE))));
+    unused =
+        whole && (status == KT_E_FORMAT || (status == KT_OK && !(index->root && index_lists(index, WHOLE))));
     if (status != KT_OK && !unused) {
         if (error)
             *error = problem;

@@ -57,13 +57,13 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
  * and 128 as groups of 32. Those of most models first: level avx_vnni has no others of its own, as each
  * takes the compiler as long. CODES are multiplied as they are, POINTS looked up in a table. */
-#define EACH_WIDE_CODES(DO)                                  \
-    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)    \
-    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)    \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)  \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)  \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)  \
-    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)  \
+#define EACH_WIDE_CODES(DO)                                 \
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)   \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)   \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false) \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false) \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false) \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false) \
     DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)
 #define EACH_WIDE_POINTS(DO)                                   \
     DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \

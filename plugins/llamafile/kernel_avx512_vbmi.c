@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_avx512_vbmi.c - AVX-512 F, BW, VL and DQ, with VNNI and VBMI. Formats whose codes are not looked up are
- * left to level avx512_vnni, as VBMI does nothing for them. */
+/* kernel_avx512_vbmi.c - AVX-512 F, BW, VL and DQ, with VNNI and VBMI. Formats whose codes are not looked up
+ * are left to level avx512_vnni, as VBMI does nothing for them. */
 #define SIMD avx512
 #define VEC_VNNI 1
 #define VEC_VBMI 1

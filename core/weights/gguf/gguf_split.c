@@ -225,7 +225,8 @@ static bool is_gguf(const char *name)
 }
 
 /* Is it no model of its own, by its name: what sees or hears for one (mmproj), or what a quantizer measured
- * (imatrix.gguf, imatrix_X.gguf, X.imatrix.gguf)? Models that were quantized with one may have the word, too. */
+ * (imatrix.gguf, imatrix_X.gguf, X.imatrix.gguf)? Models that were quantized with one may have the word, too.
+ */
 static bool is_companion(const char *name)
 {
     static const char matrix[] = "imatrix", ending[] = "imatrix" SUFFIX;

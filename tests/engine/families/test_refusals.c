@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* One of: a key of config.json with another value; a key of the GGUF file; a tensor left out, of that file
- * which has it; more tensors, each of one number, their names with blanks between; a vector of so many numbers
- * added to safetensors. */
+ * which has it; more tensors, each of one number, their names with blanks between; a vector of so many
+ * numbers added to safetensors. */
 struct change {
     const char *family, *key, *value, *gguf_key, *tensor;
     enum kt_status status;
@@ -70,7 +70,8 @@ static const struct change changes[] = {
     CONFIG("gpt-oss", "sliding_window", "null", FORMAT, "sliding_window is missing"),
     CONFIG("gpt-oss", "sliding_window", "0", FORMAT, "window of 0 tokens"),
     KEY("gpt-oss", "attention.sliding_window", "0", FORMAT, "window of 0 tokens"),
-    CONFIG("gpt-oss", "attention_bias", "false", FORMAT, "unexpected tensor model.layers.0.self_attn.q_proj.bias"),
+    CONFIG("gpt-oss", "attention_bias", "false", FORMAT,
+           "unexpected tensor model.layers.0.self_attn.q_proj.bias"),
     CONFIG("gpt-oss", "rope_scaling.rope_type", "\"longrope\"", UNSUPPORTED, "'longrope'"),
     CONFIG("gpt-oss", "head_dim", "16", FORMAT, "q_proj"),
     CONFIG("gpt-oss", "num_experts_per_tok", "9", FORMAT, "num_experts_per_tok"),
@@ -84,7 +85,8 @@ static const struct change changes[] = {
     LACK("gpt-oss", "blk.2.attn_sinks.weight", KT_E_NOT_FOUND, "blk.2.attn_sinks"),
     LACK("gpt-oss", "blk.1.attn_output.bias", FORMAT, "blk.1.attn_output.bias is missing"),
     LACK("gpt-oss", "blk.0.ffn_up_exps.bias", FORMAT, "layer 0: experts have no bias of up"),
-    CONFIG("glm4moe", "attention_bias", "false", FORMAT, "unexpected tensor model.layers.0.self_attn.q_proj.bias"),
+    CONFIG("glm4moe", "attention_bias", "false", FORMAT,
+           "unexpected tensor model.layers.0.self_attn.q_proj.bias"),
     CONFIG("glm4moe", "use_qk_norm", "true", KT_E_NOT_FOUND, "q_norm"),
     CONFIG("glm4moe-norms", "use_qk_norm", "false", UNSUPPORTED, "_norm.weight"),
     CONFIG("glm4moe", "n_shared_experts", "2", FORMAT, "has 64 rows, the configuration says 128"),
@@ -274,11 +276,13 @@ static const struct change changes[] = {
         "unexpected tensor model.layers.0.self_attn."),
     ADD("qwen2", "model.layers.0.mlp.up_proj.bias", "192", FORMAT,
         "unexpected tensor model.layers.0.mlp.up_proj.bias"),
-    ADD("llama3", "model.layers.3.mlp.down_proj.bias", "64", FORMAT, "unexpected tensor model.layers.3.mlp.down_proj"),
+    ADD("llama3", "model.layers.3.mlp.down_proj.bias", "64", FORMAT,
+        "unexpected tensor model.layers.3.mlp.down_proj"),
     ADD("qwen3moe", "model.layers.1.mlp.experts.*.up_proj.bias", "64", FORMAT,
         "unexpected tensor model.layers.1.mlp.experts.0.up_proj.bias"),
     ADD("llama3", "lm_head.bias", "256", FORMAT, "unexpected tensor lm_head.bias"),
-    ADD("qwen3moe", "model.layers.1.mlp.gate.bias", "8", FORMAT, "unexpected tensor model.layers.1.mlp.gate.bias"),
+    ADD("qwen3moe", "model.layers.1.mlp.gate.bias", "8", FORMAT,
+        "unexpected tensor model.layers.1.mlp.gate.bias"),
     ADD("qwen3moe", "model.layers.1.mlp.experts.0.up_proj.bias", "64", FORMAT, "mlp.experts.0.up_proj.bias"),
     ADD("glm4moe", "model.layers.1.mlp.shared_experts.up_proj.bias", "64", FORMAT,
         "unexpected tensor model.layers.1.mlp"),

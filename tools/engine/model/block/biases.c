@@ -25,7 +25,8 @@ static bool is_zero(const struct kt_model *m, uint64_t index)
 
 static enum kt_status fail(const struct kt_model *m, const char *name, struct kt_error *error)
 {
-    return kt_engine_fail(error, KT_E_FORMAT, "unexpected tensor %s: %s models with this configuration have no such bias", name,
+    return kt_engine_fail(error, KT_E_FORMAT,
+                          "unexpected tensor %s: %s models with this configuration have no such bias", name,
                           m->config.family->name);
 }
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Mistral's models slide unless they say null. Llama's class never does: a window in its file, which it ignores, is
- * refused unless use_sliding_window is false, since the model may have been trained with it. */
+/* Mistral's models slide unless they say null. Llama's class never does: a window in its file, which it
+ * ignores, is refused unless use_sliding_window is false, since the model may have been trained with it. */
 static void read_window(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t fallback = kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;

@@ -72,7 +72,7 @@ static const struct known gguf[] = {
     {"mrope_sections", ANY}, /* Ollama's name, and two more below, for rope.dimension_sections */
     {"n_deepstack_layers", ZERO},
     {"norm_top_k_prob", TRUE}, /* Ollama's name for expert_weights_norm */
-    {"pooling_type", ANY}, /* of embeddings of texts, not of logits */
+    {"pooling_type", ANY},     /* of embeddings of texts, not of logits */
     {"residual_scale", ONE},
     {"rope.dimension_count_swa", ZERO},
     {"rope.dimension_sections", ANY}, /* of positions in images; all are one in text */
@@ -100,7 +100,7 @@ static const struct known gguf[] = {
     {"swiglu_clamp_shexp", ZERO},
     {"tensor_data_layout", ANY},
     {"use_parallel_residual", ANY}, /* converters of 2024 wrote true for all; no family here has one */
-    {"vocab_size", ANY}, /* files made from others may keep theirs; the embedding says it */
+    {"vocab_size", ANY},            /* files made from others may keep theirs; the embedding says it */
 };
 
 static const struct known json[] = {
