@@ -57,6 +57,8 @@ static const struct {
     {"{\"pattern\": \"(?=b)\"}", KT_E_UNSUPPORTED, "looks ahead, which is supported behind ^ only"},
     {"{\"pattern\": \"^(?=b)b|c\"}", KT_E_UNSUPPORTED, "looks ahead"},
     {"{\"pattern\": \"^(?=b\"}", KT_E_UNSUPPORTED, "looks ahead"},
+    {"{\"pattern\": \"^(?=.*\\\\d).*$\", \"maxLength\": 2000}", KT_E_UNSUPPORTED,
+     "beside lengths up to 1000 only"},
     {"{\"pattern\": \"^(?=b)+c\"}", KT_E_UNSUPPORTED, "a repetition of nothing"},
     {"{\"pattern\": \"^(?=a(?!b))a\"}", KT_E_UNSUPPORTED, "looks ahead"},
     {"{\"type\": \"string\", \"pattern\": \"^(?=b)(?!b)\"}", KT_E_INVALID, "nothing can fit"},

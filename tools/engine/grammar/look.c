@@ -110,7 +110,11 @@ uint32_t kt_form_looked(struct kt_form_reader *reader, const char *pattern, cons
         at = end + 1;
     }
     done = done && add_part(reader, looked.parts, at, strlen(at), false, FOUND);
-    if (min > 0 || max != UINT32_MAX) {
+    if (done && (min > KT_REGEX_REPEATS || (max != UINT32_MAX && max > KT_REGEX_REPEATS)))
+        done = kt_form_fail(reader, KT_E_UNSUPPORTED, place,
+                            "a pattern that looks ahead is supported beside lengths up to %d only",
+                            KT_REGEX_REPEATS);
+    if (done && (min > 0 || max != UINT32_MAX)) {
         (void)snprintf(lengths, sizeof(lengths), max == UINT32_MAX ? "[^]{%u,}$" : "[^]{%u,%u}$", min, max);
         done = done && add_part(reader, looked.parts, lengths, strlen(lengths), false, FOUND);
     }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_REPEATS 1000
 #define MOST_GROUPS 32 /* inside each other */
 
 uint32_t kt_regex_refuse(struct kt_regex *r, const char *what)
@@ -250,7 +249,7 @@ static uint32_t read_number(struct kt_regex *r)
     uint32_t n = 0;
     size_t start = r->at;
     for (; r->at < r->length && r->text[r->at] >= '0' && r->text[r->at] <= '9'; r->at++)
-        n = n > MOST_REPEATS ? n : n * 10 + (uint32_t)(r->text[r->at] - '0');
+        n = n > KT_REGEX_REPEATS ? n : n * 10 + (uint32_t)(r->text[r->at] - '0');
     return r->at == start ? UINT32_MAX : n;
 }
 
@@ -263,7 +262,8 @@ static bool read_braces(struct kt_regex *r, uint32_t *min, uint32_t *max)
         r->at++;
         *max = read_number(r);
     }
-    bool fits = *min <= MOST_REPEATS && (*max == UINT32_MAX || (*max <= MOST_REPEATS && *max >= *min));
+    bool fits =
+        *min <= KT_REGEX_REPEATS && (*max == UINT32_MAX || (*max <= KT_REGEX_REPEATS && *max >= *min));
     if (!fits || r->at >= r->length || r->text[r->at] != '}')
         return kt_regex_refuse(r, "a wrong repetition, or one above 1000,");
     r->at++;

@@ -17,6 +17,8 @@
 /** Nodes of an expression at most, and spans of its sets. */
 #define KT_REGEX_NODES 2048
 #define KT_REGEX_SPANS 16384
+/** The largest number in {}. */
+#define KT_REGEX_REPEATS 1000
 
 enum kt_node_kind { KT_NODE_EMPTY, KT_NODE_SET, KT_NODE_CAT, KT_NODE_ALT, KT_NODE_REPEAT, KT_NODE_HERE };
 
