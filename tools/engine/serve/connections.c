@@ -33,12 +33,14 @@ struct peer {
     unsigned char bytes[8];
 };
 
+enum state { WAITS, IS_ANSWERED, IS_REFUSED, HAS_ENDED };
+
 struct kt_connection {
     struct kt_connections *all;
     struct kt_connection *next, **link;
     struct peer *peer;
     int fd;
-    enum { WAITS, IS_ANSWERED, IS_REFUSED, HAS_ENDED } state;
+    enum state state;
     double since; /* when it began to wait, or was ended */
 };
 
@@ -126,7 +128,7 @@ static void leave_peer(struct peer *peer)
 /* ---- connections ---- */
 
 /* Counts it where it belongs. */
-static void enter(struct kt_connection *c, int state)
+static void enter(struct kt_connection *c, enum state state)
 {
     if (c->state == WAITS)
         c->peer->n_waiting--;
