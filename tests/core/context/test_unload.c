@@ -32,6 +32,7 @@ static void *open_library(const char *name, int flags)
 START_TEST(threads_go_on)
 {
     __typeof__(&kt_config_create) create_config;
+    __typeof__(&kt_config_destroy) destroy_config;
     __typeof__(&kt_context_create) create;
     __typeof__(&kt_context_dispatch_time) dispatch;
     __typeof__(&kt_context_destroy) destroy;
@@ -46,6 +47,7 @@ START_TEST(threads_go_on)
         return;
     sandbox_open();
     find(library, "kt_config_create", &create_config);
+    find(library, "kt_config_destroy", &destroy_config);
     find(library, "kt_context_create", &create);
     find(library, "kt_context_dispatch_time", &dispatch);
     find(library, "kt_context_destroy", &destroy);
@@ -59,6 +61,7 @@ START_TEST(threads_go_on)
     ck_assert_int_eq(dlclose(library), 0);
     ck_assert_msg(dispatch(context, 10, 0, &nanoseconds, &error) == KT_OK, "%s", error.message);
     destroy(context);
+    destroy_config(config);
     sandbox_close();
 }
 END_TEST
