@@ -23,9 +23,9 @@ static void describe(const struct kt_engine_config *c, FILE *out)
             d->width, d->order);
     /* 0 is what the library takes for 32 and 1. */
     fprintf(out, "rope %u %u base %g factor %g of %g beta %g %g attention %g mscale %g %g llama3 %g %g %u\n",
-            r->size, r->scaling, r->base, r->factor, r->original_positions, r->beta_fast ? r->beta_fast : 32,
-            r->beta_slow ? r->beta_slow : 1, r->attention_factor, r->mscale, r->mscale_all_dim,
-            r->low_frequency, r->high_frequency, r->no_truncate);
+            r->size, r->scaling, r->base, r->factor, r->original_positions,
+            r->beta_fast != 0 ? r->beta_fast : 32, r->beta_slow != 0 ? r->beta_slow : 1, r->attention_factor,
+            r->mscale, r->mscale_all_dim, r->low_frequency, r->high_frequency, r->no_truncate);
     fprintf(out, "experts %u %u routing %u groups %u %u %u normalizes %d scale %g correction %d\n",
             c->n_experts, c->top_k, c->router.routing, c->router.n_groups, c->router.top_groups,
             c->router.group_score, c->router.normalizes, (double)c->router.scale, c->router.has_correction);
