@@ -27,8 +27,10 @@ static struct kt_scheduler *create(const struct stand_in *how, uint32_t max_runn
 static void ask_all(struct kt_scheduler *scheduler, struct asker *askers)
 {
     for (int round = 0; round < 2; round++) {
+        stand_in_hold(); /* else a slow program asks when others have ended, whose memory a step needs */
         for (int i = 0; i < N; i++)
             asker_submit(&askers[i], scheduler);
+        stand_in_go_on();
         for (int i = 0; i < N; i++) {
             struct asker *asker = &askers[i];
             asker_wait(asker);
@@ -101,7 +103,8 @@ END_TEST
 /* The step of any number has no memory: it is done again with less. */
 START_TEST(a_step_without_memory_is_done_again)
 {
-    for (uint64_t at = 1; at < 60; at++) {
+    /* The first step may have one request alone, with nothing to give back. */
+    for (uint64_t at = 2; at < 60; at++) {
         struct stand_in how = usual;
         how.fails_at = at;
         how.fails_with = KT_E_NOMEM;
