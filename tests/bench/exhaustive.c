@@ -10,7 +10,7 @@
  *                         Searches are free to try others: a tunable that has its best value between those
  *                         of the list may give more than 1
  */
-#include "tools/kt/tune.h"
+#include "tools/kt/tune/tune.h"
 
 #include <inttypes.h>
 #include <math.h>

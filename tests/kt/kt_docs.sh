@@ -100,7 +100,7 @@ done <"$dir/features"
 sed -n '/^\.B instruction$/,/^\.B formats$/s/^\.BR \([a-z0-9]*\) [,.]$/\1/p' "$man/kt-kernel-plugin.7" >"$dir/peaks"
 [ "$(wc -l <"$dir/peaks")" -ge 15 ] || fail "kt-kernel-plugin(7) must name instructions"
 while read -r name; do
-    cat "$KT_TEST_SOURCE"/tools/kt/bench_*.c | grep -qE "^ *\{\"([a-z0-9]+ )?$name[ \"]" ||
+    cat "$KT_TEST_SOURCE"/tools/kt/bench/*.c | grep -qE "^ *\{\"([a-z0-9]+ )?$name[ \"]" ||
         fail "kt bench does not know $name, an instruction of kt-kernel-plugin(7)"
 done <"$dir/peaks"
 

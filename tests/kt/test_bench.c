@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of kt bench that decide what its figures mean: routing and weights; test_bench_reads.c has reads.
  */
-#include "tools/kt/bench.h"
+#include "tools/kt/bench/bench.h"
 
 #include <check.h>
 #include <math.h>

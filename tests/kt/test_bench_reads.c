@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How kt bench reads memory, by every instruction set that this CPU has. */
 #include "core/machine/cpu.h"
-#include "tools/kt/bench.h"
+#include "tools/kt/bench/bench.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A log beside the line that shows how far something is: at a terminal, neither is glued to the other. */
 #define _GNU_SOURCE
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The search of kt tune on costs that are known exactly, with noise of a known size and no clock. */
-#include "tools/kt/tune.h"
+#include "tools/kt/tune/tune.h"
 
 #include <check.h>
 #include <math.h>

@@ -63,15 +63,15 @@ judge() {
             print $1 ": " $2 " is no public header"
         else if ($2 ~ /^</)
             next
-        else if ((from == top "command" || from == top "serve") && header == "tools/kt/bench.h")
+        else if ((from == top "command" || from == top "serve") && header == "tools/kt/bench/bench.h")
             next
-        else if (from == top "command" && header ~ /^tools\/kt\/(cli|table)\.h$/)
+        else if (from == top "command" && header ~ /^tools\/kt\/base\/(cli|table)\.h$/)
             next
-        else if (from == top "pull" && header ~ /^tools\/kt\/(cli|table|model\/registry|model\/options)\.h$/)
+        else if (from == top "pull" && header ~ /^tools\/kt\/(base\/cli|base\/table|model\/registry|model\/options)\.h$/)
             next
-        else if ((from == top "serve" || from == top "launch") && header ~ /^tools\/kt\/(cli|table|model\/registry)\.h$/)
+        else if ((from == top "serve" || from == top "launch") && header ~ /^tools\/kt\/(base\/cli|base\/table|model\/registry)\.h$/)
             next
-        else if (from == top "chat" && header ~ /^tools\/kt\/cli\.h$/)
+        else if (from == top "chat" && header ~ /^tools\/kt\/base\/cli\.h$/)
             next
         else if (index(header, top) != 1)
             print $1 ": " $2 " is of another folder"
@@ -91,21 +91,21 @@ $top/base/x.c "core/base/log.h"
 $top/base/x.c <kt/nothing.h>
 $top/base/x.c "$top/text/utf8.h"
 $top/text/tokenizer/x.c "$top/command/command.h"
-$top/text/x.c "tools/kt/cli.h"
-$top/command/x.c "tools/kt/trace.h"
-$top/serve/x.c "tools/kt/trace.h"
+$top/text/x.c "tools/kt/base/cli.h"
+$top/command/x.c "tools/kt/forward/trace.h"
+$top/serve/x.c "tools/kt/forward/trace.h"
 $top/serve/x.c "core/base/log.h"
 $top/serve/x.c "$top/chat/talk.h"
-$top/chat/x.c "tools/kt/bench.h"
-$top/pull/x.c "tools/kt/bench.h"
+$top/chat/x.c "tools/kt/bench/bench.h"
+$top/pull/x.c "tools/kt/bench/bench.h"
 $top/pull/x.c "$top/serve/http.h"
 $top/scheduler/x.c "$top/serve/http.h"
-$top/scheduler/x.c "tools/kt/cli.h"
+$top/scheduler/x.c "tools/kt/base/cli.h"
 $top/command/x.c "plugins/common/simd/sve.h"
 $top/text/tokenizer/x.c "x.h"
 $top/nowhere/x.c <stdio.h>
 END
-[ -z "$(printf '%s\n' "$top/command/x.c \"tools/kt/table.h\"" "$top/text/x.c <kt/text.h>" "$top/base/x.c <stdio.h>" |
+[ -z "$(printf '%s\n' "$top/command/x.c \"tools/kt/base/table.h\"" "$top/text/x.c <kt/text.h>" "$top/base/x.c <stdio.h>" |
     judge)" ] || echo "engine.sh refuses what is right" >>"$work/wrong"
 
 if [ -s "$work/wrong" ]; then

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c - verbs that need whole models: other programs run them, so that kt needs no libraries for that.
  */
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the command `kt`: the verb table, and options before a verb. */
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>

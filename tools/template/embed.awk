@@ -13,7 +13,7 @@ function quote(line, i, c, text) {
     }
     return "\"" text "\""
 }
-BEGIN { print "/* Made by tools/template/embed.awk. */\n#include \"tools/kt/plugin_template.h\"\n" }
+BEGIN { print "/* Made by tools/template/embed.awk. */\n#include \"tools/kt/plugin/template.h\"\n" }
 FNR == 1 {
     if (n++)
         print "    NULL};"

@@ -6,7 +6,7 @@
 #include "tools/engine/chat/screen.h"
 #include "tools/engine/chat/wake.h"
 #include "tools/engine/text/utf8.h"
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <errno.h>
 #include <histedit.h>

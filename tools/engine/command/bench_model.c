@@ -2,8 +2,8 @@
 /* bench_model.c - kt bench MODEL with -p, -n or -d: a whole model, beside what this machine's memory and
  * multiply instructions allow. */
 #include "tools/engine/command/command.h"
-#include "tools/kt/bench.h"
-#include "tools/kt/table.h"
+#include "tools/kt/bench/bench.h"
+#include "tools/kt/base/table.h"
 
 #include <inttypes.h>
 #include <math.h>

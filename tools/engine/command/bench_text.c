@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_text.c - kt bench --tokenize: how fast text becomes ids, and ids text. */
 #include "tools/engine/command/command.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define KT_ENGINE_COMMAND_COMMAND_H
 
 #include "tools/engine/base/buffer.h"
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <jansson.h>
 #include <kt/constraint.h>

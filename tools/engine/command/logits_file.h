@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_COMMAND_LOGITS_FILE_H
 #define KT_ENGINE_COMMAND_LOGITS_FILE_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  */
 #include "tools/engine/command/command.h"
 #include "tools/engine/command/logits_file.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <inttypes.h>
 #include <math.h>

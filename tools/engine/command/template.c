@@ -2,7 +2,7 @@
 /* template.c - kt template: renders a chat template, or says what it supports. */
 #include "tools/engine/command/command.h"
 #include "tools/engine/base/dump.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* tokenize.c - kt tokenize: text to ids. */
 #include "tools/engine/command/command.h"
 #include "tools/engine/text/utf8.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <inttypes.h>
 #include <jansson.h>

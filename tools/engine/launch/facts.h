@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_LAUNCH_FACTS_H
 #define KT_ENGINE_LAUNCH_FACTS_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 struct kt_launch_facts {
     const char *format;        /* of the experts on the CPU, as a method's name: "FP8" */

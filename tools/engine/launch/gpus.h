@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_LAUNCH_GPUS_H
 #define KT_ENGINE_LAUNCH_GPUS_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 struct kt_gpu {
     char name[64], uuid[64];

@@ -7,7 +7,7 @@
 #include "tools/engine/launch/python.h"
 #include "tools/engine/launch/watch.h"
 #include "tools/engine/serve/run.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

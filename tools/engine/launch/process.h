@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_LAUNCH_PROCESS_H
 #define KT_ENGINE_LAUNCH_PROCESS_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 /* Instead of an exit status: there is no such program. */
 enum { KT_PROCESS_MISSING = -1 };

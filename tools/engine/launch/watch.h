@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_LAUNCH_WATCH_H
 #define KT_ENGINE_LAUNCH_WATCH_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 struct kt_watch {
     const struct kt_cli *cli;

@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_LAUNCH_WORDS_H
 #define KT_ENGINE_LAUNCH_WORDS_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 /* Words that are put together from computed options, and those that the user has after `--`, which win. */
 struct kt_words {

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tools/engine/pull/pull.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <errno.h>
 #include <signal.h>

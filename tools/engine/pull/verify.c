@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - kt model verify: files as they were pulled, and headers that can be read. */
 #include "tools/engine/pull/pull.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <errno.h>
 #include <stdlib.h>

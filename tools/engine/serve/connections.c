@@ -4,7 +4,7 @@
 #include "tools/engine/serve/connections.h"
 #include "tools/engine/base/fail.h"
 #include "tools/engine/base/thread.h"
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <errno.h>
 #include <netinet/in.h>

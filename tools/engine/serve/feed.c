@@ -3,7 +3,7 @@
 
 #include "tools/engine/serve/feed.h"
 #include "tools/engine/base/buffer.h"
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 #include <poll.h>
 #include <pthread.h>

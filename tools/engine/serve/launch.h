@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_SERVE_LAUNCH_H
 #define KT_ENGINE_SERVE_LAUNCH_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 /* What only SGLang has. 0, NULL: not said, where kt_cli_given does not say otherwise. */
 struct kt_launch_args {

@@ -4,7 +4,7 @@
 #include "tools/engine/serve/run.h"
 #include "tools/engine/text/tokenizer/chat.h"
 
-#include "tools/kt/bench.h"
+#include "tools/kt/bench/bench.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* plan.c - what a model will take, before it is loaded. */
 #include "tools/engine/model/config/config.h"
 #include "tools/engine/serve/run.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "tools/kt/model/options.h"
 #include "tools/kt/model/registry.h"
-#include "tools/kt/table.h"
+#include "tools/kt/base/table.h"
 
 int model_list(struct kt_cli *cli);
 int model_list_known(struct kt_cli *cli);

@@ -3,7 +3,7 @@
 #ifndef KT_TOOL_MODEL_OPTIONS_H
 #define KT_TOOL_MODEL_OPTIONS_H
 
-#include "tools/kt/cli.h"
+#include "tools/kt/base/cli.h"
 
 /* Options that are kept with a model, each under its name; a row whose name is NULL ends them. Their types
  * are those of kt run. */

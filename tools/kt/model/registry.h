@@ -13,7 +13,7 @@
 #ifndef KT_TOOL_MODEL_REGISTRY_H
 #define KT_TOOL_MODEL_REGISTRY_H
 
-#include "tools/kt/config.h"
+#include "tools/kt/config/config.h"
 
 /* Keys that are no options. */
 #define REGISTRY_PATH "path"

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * numbers.c - compares an expert's output with float64, for any arithmetic of a plugin.
+ *
+ * weight_row gives the weights that the kernel uses. Beyond them a plugin may lose this much and no more:
+ *   activations   a step of 8 bits of the row's largest, 1/127 of it, at each of the two products (a linear
+ *                 has one); what is 0 stays 0
+ *   weights       rounded once more on the way, to bfloat16: 2^-8
+ *   activation    2^-8 of h
+ *   sums          float32: (K + 16) roundings, of terms that quants with an offset make larger, 136 times the
+ *                 largest weight: of the matrix, since in a row that is 0 nothing tells of its scale
+ * The bound of a dense row is wide, so there are rows that are 0 but for one column, and where biases are
+ * taken rows whose h is 0 but for one column: there a weight that is left out, or another in its place,
+ * stands alone. What is left, a loss everywhere, shows in the mean: roundings by chance give each number a
+ * variance of a twelfth of its step squared, and all y of a case together are off by at most 4 times what
+ * follows from it.
+ */
+#include "tools/kt/plugin/plugin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP (1.0 / 127)
+#define SHORT 0x1p-8
+#define CHANCE 4.0 /* times the standard deviation of random roundings */
+#define LEAST 1e-3 /* an error relative to y that always passes */
+
+/* ---- forward ---------------------------------------------------------------------------------- */
+
+static uint64_t y_size(const struct check *check)
+{
+    return check->layout.y_dtype == KT_DTYPE_BF16 ? 2 : 4;
+}
+
+static void prepare(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t row = layout->shape.hidden_size * y_size(check);
+    bool at_end = random_below(&check->random, 2);
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
+        uint64_t n = s ? fill_rows(check, check->n_rows) : check->n_acts;
+        guard_free(&check->act[s]);
+        check_guard("packed activations", n * layout->act_row_size[s], 64, at_end, &check->act[s]);
+        memset(check->act[s].data, 0, check->act[s].size);
+    }
+    guard_free(&check->h);
+    guard_free(&check->y);
+    check->y_stride = row + y_size(check) * random_below(&check->random, 5);
+    if (!check_linear(check))
+        check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64, at_end, &check->h);
+    check_guard("y", (check->n_rows - 1) * check->y_stride + row, y_size(check), at_end, &check->y);
+}
+
+void plugin_forward(struct check *check)
+{
+    prepare(check);
+    memset(check->y.data, 0x5a, check->y.size);
+    if (!check_linear(check)) {
+        memset(check->h.data, 0x5a, check->h.size);
+        pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
+        run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, check->n_rows,
+                    check->h.data);
+    }
+    guard_seal(&check->h);
+    pack_rows(check, KT_STAGE_DOWN, KT_DTYPE_BF16, 0, check->n_rows, check->act[1].data);
+    run_product(check, KT_STAGE_DOWN, 0, count_panels(check, KT_STAGE_DOWN), 0, check->n_rows, check->y.data);
+    guard_unseal(&check->h);
+    const struct guarded *written[] = {&check->act[0], &check->h, &check->act[1], &check->y};
+    static const char *const names[] = {"act_pack wrote beyond its rows", "gate_up wrote beyond h",
+                                        "act_pack wrote beyond its rows", "down wrote beyond y"};
+    for (int i = 0; i < 4; i++)
+        if (written[i]->map && !guard_intact(written[i]))
+            check_fail(check, "%s", names[i]);
+    uint64_t row = check->layout.shape.hidden_size * y_size(check);
+    for (uint64_t at = 0; at < check->y.size; at++)
+        if (at % check->y_stride >= row && check->y.data[at] != 0x5a) {
+            check_fail(check, "down wrote between the rows of y");
+            return;
+        }
+}
+
+float plugin_read_y(const struct check *check, uint32_t r, uint64_t i)
+{
+    const uint8_t *row = check->y.data + check->out_index[r] * check->y_stride;
+    uint32_t bits = 0;
+    float value;
+    memcpy((uint8_t *)&bits + (4 - y_size(check)), row + i * y_size(check), y_size(check));
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* ---- float64 ---------------------------------------------------------------------------------- */
+
+/* A number, its error bound, and the variance of its error by random rounding. */
+struct number {
+    struct value value;
+    double variance;
+};
+
+/* What a number adds to a sum of products: times the weight its value, times the weight's size its error
+ * bound, times the weight's square its variance. */
+struct factor {
+    double value, noise, variance;
+};
+
+/* The nonzero numbers of a row, and the largest of them. */
+struct row {
+    struct number *numbers;
+    struct factor *factors; /* of all numbers, when the row is complete */
+    double sizes;           /* the sum of the numbers' sizes */
+    uint64_t *places;
+    uint64_t n;
+    double largest;
+    uint64_t *first; /* of a linear: the first number that is equal */
+    double *sums;    /* for add_alike */
+};
+
+static void add_to_row(struct row *row, uint64_t place, struct value value, double variance)
+{
+    double size = fabs(value.value) + value.bound;
+    if (size <= 0)
+        return;
+    row->places[row->n] = place;
+    row->numbers[row->n++] = (struct number){value, variance};
+    row->largest = !(row->largest > size) ? size : row->largest;
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* The step that a number of a row is rounded by. */
+static double find_step(const struct row *x, const struct number *number)
+{
+    return fmin(fabs(number->value.value) + number->value.bound, STEP * x->largest);
+}
+
+static void finish_row(struct row *row)
+{
+    row->sizes = 0;
+    for (uint64_t j = 0; j < row->n; j++) {
+        const struct number *number = &row->numbers[j];
+        double size = fabs(number->value.value) + number->value.bound, step = find_step(row, number);
+        row->sizes += size;
+        row->factors[j] = (struct factor){number->value.value, number->value.bound + step + SHORT * size,
+                                          number->variance + square(SHORT * size) / 12};
+        row->factors[j].variance += row->first ? 0 : square(step) / 12;
+    }
+}
+
+/* The variance that rounding a linear's input gives a sum. Equal numbers are rounded alike, so their errors
+ * add up: of the whole row if it has one scale, or of neighbours. */
+static double add_alike(const float *w, const struct row *x)
+{
+    double rows = 0, runs = 0, run = 0;
+    for (uint64_t j = 0; j < x->n; j++) {
+        double off = (double)w[x->places[j]] * find_step(x, &x->numbers[j]);
+        x->sums[x->first[j]] += off;
+        run += off;
+        if (j + 1 == x->n || x->first[j + 1] != x->first[j]) {
+            runs += square(run);
+            run = 0;
+        }
+    }
+    for (uint64_t j = 0; j < x->n; j++) {
+        rows += square(x->sums[j]);
+        x->sums[j] = 0;
+    }
+    return fmax(rows, runs) / 12;
+}
+
+/* sum(w x). `largest_w` is the largest weight of the row, NaN if one of them is NaN. */
+static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k,
+                              const float *bias, uint64_t i)
+{
+    double sum = 0, noise = 0, widths = 0, variance = 0;
+    if (isnan(largest_w))
+        return (struct number){{NAN, 0}, 0};
+    for (uint64_t j = 0; j < x->n; j++) {
+        const struct factor *factor = &x->factors[j];
+        double weight = (double)w[x->places[j]], width = fabs(weight);
+        sum += weight * factor->value;
+        noise += width * factor->noise;
+        variance += square(weight) * factor->variance;
+        widths += width;
+    }
+    if (x->first)
+        variance += add_alike(w, x);
+    double bound =
+        noise + ((double)k + 16) * 0x1p-24 * 136 * largest_w * x->sizes + 0x1p-120 * (x->sizes + widths + 1);
+    if (bias) {
+        sum += (double)bias[i];
+        bound += 0x1p-20 * fabs((double)bias[i]);
+    }
+    return (struct number){{sum, bound}, variance};
+}
+
+struct expert {
+    double *largest[3]; /* of all weights; NaN for a row that has one */
+    struct row x, h;
+    double wrong, chance, size; /* sums of squares over all y: of the error, of its random part, and of y */
+};
+
+static void create_row(struct row *row, uint64_t n)
+{
+    row->numbers = check_need(calloc(n, sizeof(*row->numbers)));
+    row->factors = check_need(calloc(n, sizeof(*row->factors)));
+    row->places = check_need(calloc(n, sizeof(*row->places)));
+}
+
+static void create_alike(struct row *row, uint64_t n)
+{
+    row->first = check_need(calloc(n, sizeof(*row->first)));
+    row->sums = check_need(calloc(n, sizeof(*row->sums)));
+}
+
+static void find_alike(struct row *row)
+{
+    for (uint64_t j = 0; row->first && j < row->n; j++) {
+        uint64_t first = 0;
+        while (memcmp(&row->numbers[first].value.value, &row->numbers[j].value.value, sizeof(double)) != 0)
+            first++;
+        row->first[j] = first;
+    }
+}
+
+static void free_row(struct row *row)
+{
+    free(row->numbers);
+    free(row->factors);
+    free(row->places);
+    free(row->first);
+    free(row->sums);
+}
+
+static void find_largest(const struct check *check, struct expert *expert)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN; p++) {
+        uint64_t rows = projection_rows(shape, (enum kt_projection)p);
+        uint64_t cols = projection_cols(shape, (enum kt_projection)p);
+        double largest = 0;
+        expert->largest[p] = check_need(calloc(rows, sizeof(double)));
+        for (uint64_t i = 0; i < rows * cols; i++) {
+            double size = fabs((double)check->weights[p][i]);
+            if (isnan(size))
+                expert->largest[p][i / cols] = NAN;
+            else if (size > largest)
+                largest = size;
+        }
+        for (uint64_t r = 0; r < rows; r++)
+            expert->largest[p][r] = isnan(expert->largest[p][r]) ? NAN : largest;
+    }
+}
+
+/* Computes h of a token; a linear has the input in its place. */
+static void make_h(const struct check *check, uint32_t token, struct expert *expert)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t k = input_cols(check);
+    float *x = check_need(malloc(k * sizeof(*x)));
+    read_input(check, token, x);
+    expert->x.n = expert->h.n = 0;
+    expert->x.largest = expert->h.largest = 0;
+    for (uint64_t c = 0; c < k; c++)
+        add_to_row(check_linear(check) ? &expert->h : &expert->x, c, (struct value){(double)x[c], 0}, 0);
+    free(x);
+    find_alike(&expert->h);
+    finish_row(&expert->x);
+    for (uint64_t i = 0; i < shape->intermediate_size && !check_linear(check); i++) {
+        struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i],
+                                      &expert->x, k, check->source.expert.gate_bias, i);
+        struct number up = multiply(check->weights[KT_UP] + i * k, expert->largest[KT_UP][i], &expert->x, k,
+                                    check->source.expert.up_bias, i);
+        struct value h = value_activation(shape, gate.value, up.value);
+        double of_gate = 1.1 * (fabs(up.value.value) + 1), of_up = fabs(gate.value.value);
+        h.bound += SHORT * fabs(h.value);
+        if (isnan(h.value)) /* where one is NaN, all of y is */
+            h = (struct value){0, INFINITY};
+        add_to_row(&expert->h, i, h, square(of_gate) * gate.variance + square(of_up) * up.variance);
+    }
+    finish_row(&expert->h);
+}
+
+/* y of the row whose h stands in `expert`. */
+static void make_y(const struct check *check, const struct expert *expert, struct number *y)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t k = shape->intermediate_size;
+    bool poisoned = isinf(expert->h.largest);
+    for (uint64_t i = 0; i < shape->hidden_size; i++) {
+        y[i] = (struct number){{NAN, 0}, 0};
+        if (!poisoned)
+            y[i] = multiply(check->weights[KT_DOWN] + i * k, expert->largest[KT_DOWN][i], &expert->h, k,
+                            check->source.expert.down_bias, i);
+        if (y_size(check) == 2) {
+            y[i].value.bound += SHORT * fabs(y[i].value.value);
+            y[i].variance += square(SHORT * y[i].value.value) / 12;
+        }
+    }
+}
+
+static void compare_row(struct plugin_case *item, uint32_t r, const struct number *y, struct expert *expert)
+{
+    struct check *check = &item->check;
+    for (uint64_t i = 0; i < check->layout.shape.hidden_size; i++) {
+        float got = plugin_read_y(check, r, i);
+        struct value want = y[i].value;
+        if (isnan(want.value) ? isnan(got) : fabs((double)got - want.value) <= want.bound) {
+            if (isfinite(want.value)) {
+                expert->wrong += square((double)got - want.value);
+                expert->chance += y[i].variance;
+                expert->size += square(want.value);
+            }
+            continue;
+        }
+        check_fail(check,
+                   "y[%u][%llu] is %.7g; float64 gives %.7g with the weights that weight_row says, and "
+                   "arithmetic of "
+                   "8 bits may be off by %.2g",
+                   r, (unsigned long long)i, (double)got, want.value, want.bound);
+        return;
+    }
+}
+
+/* All rows. Those of one token have the same y, which is computed once. */
+static void compare_rows(struct plugin_case *item, struct expert *expert)
+{
+    struct check *check = &item->check;
+    struct number *y = check_need(malloc(check->layout.shape.hidden_size * sizeof(*y)));
+    for (uint32_t a = 0; a < check->n_acts; a++) {
+        bool made = false;
+        for (uint32_t r = 0; r < check->n_rows && !check->wrong; r++) {
+            if (check->index[r] != a)
+                continue;
+            if (!made) {
+                make_h(check, a, expert);
+                make_y(check, expert, y);
+            }
+            made = true;
+            compare_row(item, r, y, expert);
+        }
+    }
+    free(y);
+}
+
+void plugin_compare(struct plugin_case *item)
+{
+    struct check *check = &item->check;
+    struct expert expert = {.wrong = 0};
+    create_row(&expert.x, check->layout.shape.hidden_size);
+    create_row(&expert.h, check->layout.shape.intermediate_size);
+    if (check_linear(check))
+        create_alike(&expert.h, check->layout.shape.intermediate_size);
+    find_largest(check, &expert);
+    compare_rows(item, &expert);
+    double most = CHANCE * sqrt(expert.chance) + LEAST * sqrt(expert.size);
+    if (!check->wrong && sqrt(expert.wrong) > most)
+        check_fail(check,
+                   "all y together are off by %.2g of their size; roundings to 8 bits give at most %.2g",
+                   sqrt(expert.wrong / expert.size), most / sqrt(expert.size));
+    for (int p = 0; p < 3; p++)
+        free(expert.largest[p]);
+    free_row(&expert.x);
+    free_row(&expert.h);
+}

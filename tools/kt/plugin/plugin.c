@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - kt plugin: checks any plugin, or writes the project of a new one. */
+#include "tools/kt/plugin/plugin.h"
+
+#include <string.h>
+
+struct args {
+    struct plugin_check_args check;
+    const char *folder, *like;
+    bool in_tree;
+};
+
+static const char *const actions[] = {"check", "new"};
+
+static const struct kt_cli_option options[] = {
+    {.name = "cases",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.cases),
+     .minimum = 1,
+     .maximum = 10000,
+     .argument = "N",
+     .help = "check: random cases of each format and level (default: 3)"},
+    {.name = "dir",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, folder),
+     .argument = "DIR",
+     .help =
+         "new: folder to make (default: kt-kernel-plugin-NAME); with --in-tree the source tree (default: .)"},
+    {.name = "in-tree",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, in_tree),
+     .help = "new: a backend of kt-kernel's own source tree"},
+    {.name = "like",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, like),
+     .argument = "BACKEND",
+     .help = "new --in-tree: the backend of the tree to copy (default: rawint4)"},
+    {.name = "quick",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, check.quick),
+     .help = "check: leave the measurement of its speed out"},
+    {.name = "seed",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.seed),
+     .argument = "N",
+     .help = "check: other random cases than the usual ones"},
+    {.name = "timeout",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.timeout),
+     .minimum = 1,
+     .maximum = 86400,
+     .argument = "SECONDS",
+     .help = "check: time that one check may take (default: 300)"},
+    {.name = NULL}};
+
+static const struct kt_cli_command command = {
+    .usage = "check FILE.so|new NAME",
+    .about =
+        "check: does the plugin FILE.so, called kt_NAME.so, keep the contract of <kt/plugin.h>? It looks at "
+        "symbols and instructions, and runs every function of every level that this CPU has, on random "
+        "weights of every format, in children whose crashes, loops and exits are verdicts. --config NAME.ini "
+        "checks its INI too, --format tap writes the Test Anything Protocol. Exit status 1 if a check "
+        "failed.\n"
+        "new: writes the project of a backend NAME, complete and slow: sources, INI, test, Debian packaging. "
+        "With --in-tree a backend of kt-kernel's source tree, as a copy of another one with its kernels, "
+        "packages and tests: its folder in plugins/ and its line in plugins/plugins.am.",
+    .options = options,
+    .arguments = "check FILE.so or new NAME",
+    .min_arguments = 1,
+    .max_arguments = 2,
+    .writes_tap = true};
+
+/* The first word is judged before the second is missed. */
+static int check_words(const struct kt_cli *cli)
+{
+    const char *action = cli->arguments[0];
+    int index = kt_cli_action(cli, action, actions, 2, "check or new");
+    if (index < 0)
+        return KT_EXIT_USAGE;
+    if (cli->n_arguments < 2)
+        return kt_cli_usage(cli, "%s is missing after %s", index == 0 ? "FILE.so" : "NAME", action);
+    return KT_EXIT_OK;
+}
+
+int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
+{
+    struct args args = {.check = {.timeout = 300, .cases = 3, .seed = 20261121}};
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    int code = check_words(cli);
+    if (code != KT_EXIT_OK)
+        return code;
+    const char *action = cli->arguments[0], *name = cli->arguments[1];
+    if (strcmp(action, "check") == 0 && (args.folder || args.in_tree || args.like))
+        return kt_cli_usage(cli, "%s is an option of kt plugin new",
+                            args.folder    ? "--dir"
+                            : args.in_tree ? "--in-tree"
+                                           : "--like");
+    if (args.like && !args.in_tree)
+        return kt_cli_usage(cli, "--like is an option of kt plugin new --in-tree");
+    if (strcmp(action, "check") == 0)
+        return plugin_check(cli, name, &args.check);
+    if (args.in_tree)
+        return plugin_new_in_tree(cli, name, args.like ? args.like : "rawint4",
+                                  args.folder ? args.folder : ".");
+    return plugin_new(cli, name, args.folder);
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tune.c - kt tune: finds values of the backends' tunables that are faster on this machine, and keeps them.
+ */
+#include "tools/kt/tune/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct args {
+    const char *model, *layers, *backend, *shape, *linear, *attention, *cache, *source_type, *tokens, *level;
+    uint64_t context, cycle;
+    double minutes, min_time;
+    bool levels, show, reset;
+};
+
+static const struct kt_cli_option options[] = {
+    {.name = "model",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, model),
+     .argument = "MODEL",
+     .hidden = true,
+     .is_argument = true,
+     .is_optional = true},
+    {.name = "layers",
+     .letter = 'l',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, layers),
+     .argument = "LIST",
+     .help = "of the MODEL: 3, 0-3, 0,2 or all (default)"},
+    {.name = "backend",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, backend),
+     .argument = "LIST",
+     .help = "backends, \"llamafile,bf16\", or all (default: every loaded one but the reference; of a "
+             "MODEL's layers: the one that would run them)"},
+    {.name = "level",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, level),
+     .argument = "NAME",
+     .help = "level that the backends named by --backend must take, such as avx2"},
+    {.name = "shape",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, shape),
+     .argument = "NAME",
+     .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
+             "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
+    BENCH_LINEAR,
+    BENCH_ATTENTION,
+    {.name = "context",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, context),
+     .argument = "N",
+     .minimum = 1,
+     .maximum = 1 << 20,
+     .help = "of --attention: tokens before those of a call (default: 4096)"},
+    {.name = "cache",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, cache),
+     .argument = "LIST",
+     .help = "of --attention: forms of the cache, bf16, q8_0, f32 (default: bf16)"},
+    {.name = "source-type",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, source_type),
+     .argument = "LIST",
+     .help = "weight formats such as q4_k,q8_0 (default: the backend's usual one)"},
+    {.name = "tokens",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, tokens),
+     .argument = "LIST",
+     .help = "tokens of a call that count, all alike (default: 1,8,32,128)"},
+    {.name = "minutes",
+     .type = KT_CLI_REAL,
+     .offset = offsetof(struct args, minutes),
+     .argument = "N",
+     .help = "time for each backend and format at most, packing not counted (default: 5)"},
+    {.name = "min-time",
+     .type = KT_CLI_REAL,
+     .offset = offsetof(struct args, min_time),
+     .argument = "SECONDS",
+     .help = "length of a burst of calls, of which two make a pair (default: 0.02)"},
+    KT_CLI_THREADS,
+    KT_CLI_NUMA_NODES,
+    {.name = "cycle",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, cycle),
+     .argument = "MIB",
+     .minimum = 2,
+     .maximum = 1 << 24,
+     .help = "weights to cycle over, in MiB (default: 1536 or three times the last-level cache)"},
+    {.name = "levels",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, levels),
+     .help = "tune the backends named by --backend at every level that this CPU can run, and keep the "
+             "level that is fastest"},
+    {.name = "show",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, show),
+     .help = "list what can be tuned and what is, and measure nothing"},
+    {.name = "reset",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, reset),
+     .help = "remove the file with the values that were found"},
+    {.name = NULL},
+};
+
+static const struct kt_cli_command command = {
+    .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--linear LIST] "
+             "[--attention LIST] [--source-type LIST] [--tokens LIST] [--minutes N] [--threads N]",
+    .about = "Looks for values of a backend's tunables, such as prefetch distances, with which it is faster "
+             "on this machine, and writes them to tuned.ini beside kt.ini, from which every program "
+             "reads them. Values are kept only if they are slower at no number of tokens and faster on the "
+             "whole, by 9 pairs of measurements or more with 95 %. On a machine that does other things "
+             "the standards stay.",
+    .options = options,
+    .opens_checkpoint = true,
+};
+
+static const struct kt_column columns[] = {
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_RARE | KT_COLUMN_LIST},
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, KT_COLUMN_WIDTH(9)},
+    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
+    {"source_type", "TYPE", KT_COLUMN_TEXT, 0, KT_COLUMN_WIDTH(4)},
+    {"kind", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"heads", "HEADS", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
+    {"hidden_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"intermediate_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"n_threads", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"n_candidates", "TRIED", KT_COLUMN_UINT, 0, 0},
+    {"verdict", "RESULT", KT_COLUMN_TEXT, 0, KT_COLUMN_WIDTH(8)},
+    {"gain", "GAIN", KT_COLUMN_REAL, 3, 0},
+    {"gain_low", NULL, KT_COLUMN_REAL, 3, KT_COLUMN_HIDDEN},
+    {"gain_high", NULL, KT_COLUMN_REAL, 3, KT_COLUMN_HIDDEN},
+    {"gains", "BY TOKENS", KT_COLUMN_TEXT, 0, KT_COLUMN_LIST},
+    {"values", "VALUES", KT_COLUMN_TEXT, 0, KT_COLUMN_LIST},
+    {"n_pairs", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+};
+
+/* ---- a row ---------------------------------------------------------------------------------- */
+
+static const char *const verdicts[] = {
+    [TUNE_STANDARD] = "standard", [TUNE_FASTER] = "tuned",  [TUNE_NOISY] = "noisy",
+    [TUNE_NO_TIME] = "no time",   [TUNE_FAILED] = "failed",
+};
+
+/* "prefetch_bytes 2048 (1024)": the values that are no standards. */
+static void list_values(const struct tune_space *space, const struct tune_measure *measure,
+                        const struct tune_result *result, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (size_t k = 0; k < space->n_knobs && used < size; k++)
+        if (result->values.value[k] != space->knob[k].standard)
+            used += (size_t)snprintf(text + used, size - used, "%s%s %" PRIu64 " (%" PRIu64 ")",
+                                     used ? ", " : "", tune_measure_knob(measure, k)->name,
+                                     result->values.value[k], space->knob[k].standard);
+}
+
+/* "1: 1.08, 8: 1.05" */
+static void list_gains(const struct bench *bench, const struct tune_result *result, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (size_t p = 0; p < bench->n_token_counts && used < size && result->all.n > 0; p++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64 ": %.3f", used ? ", " : "",
+                                 bench->tokens[p], result->point[p].median);
+}
+
+/* The fields that all rows have. */
+static void begin_row(struct tuning *tuning, const char *backend, const char *level, const char *type,
+                      const struct tune_result *result)
+{
+    struct bench *bench = &tuning->bench;
+    const struct bench_shape *shape = &bench->shape;
+    struct kt_table *table = bench->rows;
+    char text[512];
+    kt_table_row(table);
+    kt_table_text(table, "layers", bench->layers != NULL ? bench->layers : "");
+    kt_table_text(table, "backend", backend);
+    kt_table_text(table, "level", level);
+    kt_table_text(table, "source_type", type);
+    kt_table_text(table, "kind", tuning->heads ? "attention" : shape->linear ? "linear" : "experts");
+    if (tuning->heads) {
+        kt_table_text(table, "heads", tuning->heads);
+    } else {
+        kt_table_uint(table, "hidden_size", shape->hidden_size);
+        kt_table_uint(table, "intermediate_size", shape->intermediate_size);
+    }
+    kt_table_uint(table, "n_threads", bench->info.n_threads);
+    kt_table_uint(table, "n_candidates", result->n_tried);
+    if (result->all.n > 0) {
+        kt_table_real(table, "gain", result->all.median);
+        kt_table_real(table, "gain_low", result->all.low);
+        kt_table_real(table, "gain_high", result->all.high);
+    }
+    list_gains(bench, result, text, sizeof text);
+    kt_table_text(table, "gains", text);
+    kt_table_uint(table, "n_pairs", result->all.n);
+    bench->n_rows++;
+}
+
+static void add_row(struct tuning *tuning, const struct tune_subject *subject, const struct tune_space *space,
+                    const struct tune_measure *measure, const struct tune_result *result)
+{
+    struct kt_table *table = tuning->bench.rows;
+    char text[512];
+    begin_row(tuning, subject->backend, subject->level, subject->format, result);
+    kt_table_text(table, "verdict", space->n_knobs == 0 ? "nothing" : verdicts[result->verdict]);
+    list_values(space, measure, result, text, sizeof text);
+    kt_table_text(table, "values", text);
+}
+
+void tune_add_level(struct tuning *tuning, const char *backend, const char *const level[2], const char *type,
+                    const struct tune_result *result)
+{
+    struct kt_table *table = tuning->bench.rows;
+    char text[64];
+    begin_row(tuning, backend, level[1], type, result);
+    kt_table_text(table, "verdict", result->verdict == TUNE_FASTER ? "faster" : verdicts[result->verdict]);
+    (void)snprintf(text, sizeof text, "compared with %s", level[0]);
+    kt_table_text(table, "values", text);
+}
+
+/* ---- one backend and format ----------------------------------------------------------------- */
+
+static int keep(struct bench *bench, const struct tune_space *space, const struct tune_measure *measure,
+                const struct tune_result *result)
+{
+    struct tune_found found = {.n_knobs = space->n_knobs,
+                               .result = result,
+                               .tokens = bench->tokens,
+                               .n_points = bench->n_token_counts,
+                               .n_threads = bench->info.n_threads};
+    for (size_t k = 0; k < space->n_knobs; k++)
+        found.knob[k] = tune_measure_knob(measure, k);
+    return tune_file_put(bench->cli, &bench->info, &found);
+}
+
+int tune_subject(struct tuning *tuning, const struct tune_subject *subject)
+{
+    struct bench *bench = &tuning->bench;
+    struct tune_space space;
+    struct tune_result result = {.verdict = TUNE_STANDARD};
+    const double burst_time = bench->schedule.min_time * 1e9, time = tuning->seconds * 1e9;
+    struct tune_measure *measure = tune_measure_create(bench->cli, subject, bench->n_token_counts, false,
+                                                       burst_time, bench_now() + time);
+    if (!measure)
+        return KT_EXIT_PROBLEM;
+    char *title = kt_cli_format(bench->cli, "tuning %s at %s with %s", subject->backend, subject->level,
+                                subject->format);
+    kt_progress_show(bench->cli, title);
+    free(title);
+    tune_measure_space(measure, &space);
+    if (space.n_knobs > 0)
+        tune_search(&space, &result);
+    int code = result.verdict == TUNE_FAILED ? KT_EXIT_PROBLEM : KT_EXIT_OK;
+    kt_progress_clear();
+    /* Without time or quiet, what an earlier run found stays. */
+    if (result.verdict == TUNE_FASTER || (result.verdict == TUNE_STANDARD && space.n_knobs > 0))
+        code = keep(bench, &space, measure, &result);
+    if (code == KT_EXIT_OK)
+        add_row(tuning, subject, &space, measure, &result);
+    if (result.verdict == TUNE_NOISY)
+        kt_cli_warn(bench->cli,
+                    "%s, %s: candidates have no stable order, the values stay: something else "
+                    "runs on this machine",
+                    subject->backend, subject->format);
+    tune_measure_destroy(measure);
+    return code;
+}
+
+int tune_set(struct tuning *tuning, const struct bench_set *set, const char *type)
+{
+    const struct bench *bench = &tuning->bench;
+    struct tune_subject subject;
+    tune_weights_create(bench->cli, set, type, bench->tokens, bench->n_token_counts, &subject);
+    int code = tune_subject(tuning, &subject);
+    tune_weights_destroy(&subject);
+    return code;
+}
+
+int tune_make_set(struct bench *bench, const char *backend, const struct bench_source *source,
+                  struct bench_set *set)
+{
+    struct bench_want want = {.backend = backend,
+                              .shape = &bench->shape,
+                              .source = source,
+                              .cycle_size = bench->cycle_size};
+    for (size_t i = 0; i < bench->n_token_counts; i++)
+        if (bench->tokens[i] > want.max_tokens)
+            want.max_tokens = (uint32_t)bench->tokens[i];
+    return bench_set_create(bench->cli, bench->context, &want, set);
+}
+
+/* Run for each source type on each backend. */
+static int tune_backend(struct bench *bench, const char *backend, const struct bench_source *source)
+{
+    struct tuning *tuning = (struct tuning *)bench;
+    struct bench_set set;
+    int code =
+        tuning->levels ? tune_levels(tuning, backend, source) : tune_make_set(bench, backend, source, &set);
+    if (code == BENCH_REFUSED && !bench->explicit_backends)
+        return KT_EXIT_OK;
+    if (code == BENCH_REFUSED)
+        return kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape", backend,
+                            source->name);
+    if (code != KT_EXIT_OK || tuning->levels)
+        return code;
+    code = tune_set(tuning, &set, source->name);
+    bench_set_destroy(&set);
+    return code;
+}
+
+/* The level of each backend whose levels were compared. */
+static int keep_levels(const struct tuning *tuning)
+{
+    int code = KT_EXIT_OK;
+    for (size_t i = 0; i < tuning->n_choices && code == KT_EXIT_OK; i++)
+        code = tune_file_level(tuning->bench.cli, &tuning->bench.info, tuning->choices[i].backend,
+                               tuning->choices[i].level);
+    return code;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int run(struct bench *bench, const struct bench_model *model)
+{
+    bench->output = kt_output_create(bench->cli, "kt.tune", 1);
+    kt_output_fact_uint(bench->output, "threads", "threads", bench->info.n_threads);
+    bench->rows = kt_output_table(bench->output, "rows", columns, COUNT(columns));
+    struct tuning *tuning = (struct tuning *)bench;
+    int code = tuning->attention.shapes    ? tune_attention(tuning)
+               : model->checkpoint != NULL ? bench_model_run(bench, model)
+               : bench->n_linears != 0     ? bench_run_linears(bench)
+                                           : bench_run_types(bench);
+    if (code == KT_EXIT_OK)
+        code = keep_levels(tuning);
+    if (code == KT_EXIT_OK && bench->n_rows == 0)
+        code = kt_cli_usage(bench->cli, "no backend takes such weights");
+    if (bench->n_rows != 0)
+        return kt_output_finish(bench->output, code);
+    kt_output_free(bench->output);
+    return code;
+}
+
+/* What belongs to --attention, and what does not. */
+static int check_attention(struct kt_cli *cli, const struct args *args)
+{
+    bool other =
+        args->model || args->layers || args->shape || args->linear || args->source_type || args->levels;
+    if (args->attention == NULL && (args->context || args->cache))
+        return kt_cli_usage(cli, "%s is for --attention", args->context ? "--context" : "--cache");
+    if (args->attention != NULL && other)
+        return kt_cli_usage(cli,
+                            "--attention %s goes with --context, --cache, --tokens, --backend, --level, "
+                            "--minutes, --min-time, --threads and --cycle only",
+                            args->attention);
+    return KT_EXIT_OK;
+}
+
+static int check_args(struct kt_cli *cli, const struct args *args)
+{
+    bool measures = args->model || args->layers || args->backend || args->shape || args->linear ||
+                    args->attention || args->context || args->cache || args->source_type || args->tokens ||
+                    args->level || args->levels;
+    if (args->show && args->reset)
+        return kt_cli_usage(cli, "--show and --reset are different things to do");
+    if ((args->show || args->reset) && measures)
+        return kt_cli_usage(cli, "--show and --reset go with no MODEL and no other option of kt tune");
+    if (args->layers != NULL && args->model == NULL)
+        return kt_cli_usage(cli, "--layers: say of which model: kt tune MODEL --layers %s", args->layers);
+    if (args->model != NULL && (args->shape != NULL || args->source_type != NULL || args->linear != NULL))
+        return kt_cli_usage(cli,
+                            "--shape, --linear and --source-type are for weights out of random numbers; "
+                            "%s has its own",
+                            args->model);
+    if (args->levels && (args->level != NULL || args->backend == NULL || strcmp(args->backend, "all") == 0))
+        return kt_cli_usage(cli, "--levels: say of which backend, by --backend, without --level");
+    if (args->linear != NULL && args->shape != NULL)
+        return kt_cli_usage(cli, "--linear %s goes with no --shape", args->linear);
+    return check_attention(cli, args);
+}
+
+static int tune(struct tuning *tuning, const struct args *args)
+{
+    struct bench *bench = &tuning->bench;
+    struct bench_model model = {.checkpoint = NULL};
+    const struct bench_layer_request request = {args->model, args->layers, args->shape, args->linear, false};
+    int code = bench_choose_layer(bench, &request, &model);
+    if (code == KT_EXIT_OK)
+        code = bench_choose_tokens(bench, args->tokens ? args->tokens : "1,8,32,128");
+    if (code == KT_EXIT_OK && bench->n_token_counts > TUNE_MAX_POINTS)
+        code = kt_cli_usage(bench->cli, "--tokens %s: at most %d", args->tokens, TUNE_MAX_POINTS);
+    if (code == KT_EXIT_OK)
+        code = bench_choose_types(bench, args->source_type);
+    if (code == KT_EXIT_OK)
+        code = bench_choose_backends(bench, args->backend, args->level);
+    if (code == KT_EXIT_OK)
+        code = kt_cli_context(bench->cli, &bench->context);
+    if (code == KT_EXIT_OK) {
+        kt_context_info(bench->context, &bench->info);
+        if (!args->attention)
+            code = bench_find_backends(bench, args->backend != NULL);
+        if (code == KT_EXIT_OK)
+            code = run(bench, &model);
+        kt_context_destroy(bench->context);
+    }
+    for (size_t i = 0; i < bench->n_linears; i++)
+        free((char *)(uintptr_t)bench->linears[i].name);
+    bench_model_close(&model);
+    free(bench->names);
+    return code;
+}
+
+int kt_cmd_tune(struct kt_cli *cli, int argc, char **argv)
+{
+    /* Bursts are long enough for the clock, the drawn routing and a wake-up not to matter. */
+    struct args args = {.minutes = 5, .min_time = 0.02};
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    if (args.backend != NULL && strcmp(args.backend, "auto") == 0)
+        args.backend = NULL;
+    int code = check_args(cli, &args);
+    if (code != KT_EXIT_OK)
+        return code;
+    if (args.show)
+        return tune_show(cli);
+    if (args.reset)
+        return tune_reset(cli);
+    struct tuning tuning = {.bench = {.cli = cli,
+                                      .run = tune_backend,
+                                      .asks_plan = args.model != NULL && args.backend == NULL,
+                                      .cycle_size = args.cycle << 20,
+                                      .schedule = {.min_time = args.min_time}},
+                            .seconds = args.minutes * 60,
+                            .levels = args.levels,
+                            .attention = {.shapes = args.attention,
+                                          .caches = args.cache ? args.cache : "bf16",
+                                          .context = args.context ? args.context : 4096}};
+    return tune(&tuning, &args);
+}
