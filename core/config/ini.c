@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,39 +19,37 @@ enum {
     LINE_LIMIT = 190,   /* inih's buffer is 200 bytes; it would read the rest as a new line */
     SECTION_LIMIT = 48, /* inih cuts names of 50 bytes */
     MOST_FAULTS = 100,
+    END_KEY = 1, /* a byte that check_bytes() refuses */
 };
 
-/* inih asks for lines and returns keys and values. It does not tell line numbers or sections without
- * settings, so the function that gives it lines notes both. */
+/* inih parses one line at a time, so its errors and settings are those of that line, and no line continues
+ * another. A setting of our own follows each line: it tells the section that the line opened, if any. */
 struct reading {
-    const char *path, *text, *end;
-    unsigned line;
-    bool in_section;
-    bool skips;   /* the settings of a section that is wrong */
-    bool stopped; /* by an error: no more lines are given */
+    const char *path;
+    const char *line; /* without leading blanks; a newline ends it */
+    unsigned number;
+    char section[SECTION_LIMIT + 1]; /* "": none was opened */
+    bool skips;                      /* the settings of an invalid section */
     const struct kt_ini_handler *handler;
-    enum kt_status status; /* of the first error */
+    enum kt_status status;  /* of this line */
+    struct kt_error error;  /* likewise */
+    enum kt_status overall; /* of the first error */
+    struct kt_error first;
     unsigned n_faults;
-    struct kt_error error, first;
 };
 
-/* Notes the error of this line, which stands in reading->error. True: the lines behind it are read, too. */
-static bool goes_on(struct reading *reading, enum kt_status status)
+/* Notes the error of this line, which is in reading->error. Returns true if later lines are to be read. */
+static bool goes_on(struct reading *reading)
 {
-    (void)kt_fail_prefix(&reading->error, status, "%s:%u", reading->path, reading->line);
-    if (reading->status == KT_OK) {
-        reading->status = status;
+    (void)kt_fail_prefix(&reading->error, reading->status, "%s:%u", reading->path, reading->number);
+    if (reading->overall == KT_OK) {
+        reading->overall = reading->status;
         reading->first = reading->error;
     }
-    if (!reading->handler->fault || status != KT_E_CONFIG)
+    if (!reading->handler->fault || reading->status != KT_E_CONFIG)
         return false;
     reading->handler->fault(reading->handler->data, &reading->error);
     return ++reading->n_faults < MOST_FAULTS;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
 }
 
 static enum kt_status check_bytes(const char *line, size_t length, struct kt_error *error)
@@ -64,134 +63,103 @@ static enum kt_status check_bytes(const char *line, size_t length, struct kt_err
     return KT_OK;
 }
 
-/* A section line, here without its leading '['. */
-static enum kt_status open_section(struct reading *reading, const char *line, size_t length)
+/* `name` is "" if inih found none. It ignores what follows the ]. */
+static enum kt_status open_section(struct reading *reading, const char *name)
 {
-    char name[SECTION_LIMIT + 1];
-    size_t width = 0;
-    while (width < length && line[width] != ']')
-        width++;
-    if (width == length)
+    size_t width = strlen(name);
+    reading->skips = true;
+    if (width == 0 && !strchr(reading->line, ']'))
         return kt_fail(&reading->error, KT_E_CONFIG, "the section's name is not closed by ]");
-    for (size_t i = width + 1; i < length; i++) {
-        if (line[i] == ';' || line[i] == '#')
-            break;
-        if (!is_blank(line[i]))
-            return kt_fail(&reading->error, KT_E_CONFIG, "text after ]; settings go on lines of their own");
-    }
-    if (width == 0 || width > SECTION_LIMIT || memchr(line, ';', width))
+    if (width == 0 || width > SECTION_LIMIT || strchr(name, ';'))
         return kt_fail(&reading->error, KT_E_CONFIG, "a section's name has 1 to %d characters and no ;",
                        SECTION_LIMIT);
-    memcpy(name, line, width);
-    name[width] = '\0';
-    return reading->handler->section(reading->handler->data, name, reading->line, &reading->error);
+    const char *rest = reading->line + width + 2;
+    rest += strspn(rest, " \t");
+    if (*rest != '\n' && *rest != ';' && *rest != '#')
+        return kt_fail(&reading->error, KT_E_CONFIG, "text after ]; settings go on lines of their own");
+    memcpy(reading->section, name, width + 1);
+    enum kt_status status =
+        reading->handler->section(reading->handler->data, name, reading->number, &reading->error);
+    reading->skips = status != KT_OK;
+    return status;
 }
 
-/* inih says of the first such line only that it is wrong. */
-static bool is_setting(const char *line, size_t length)
+static enum kt_status take_setting(struct reading *reading, const char *key, const char *value)
 {
-    for (size_t i = 0; i < length; i++) {
-        if (line[i] == '=' || line[i] == ':')
-            return true;
-        if (line[i] == ';' && i > 0 && is_blank(line[i - 1]))
-            return false;
+    if (reading->skips)
+        return KT_OK;
+    if (!reading->section[0]) {
+        reading->skips = true;
+        return kt_fail(&reading->error, KT_E_CONFIG,
+                       "\"%s\" stands before the first section; put [core] or [plugin.NAME] above it", key);
     }
-    return false;
+    if (!key[0])
+        return kt_fail(&reading->error, KT_E_CONFIG, "no key before the =");
+    return reading->handler->setting(reading->handler->data, reading->section, key, value, reading->number,
+                                     &reading->error);
 }
 
-/* A line without leading blanks, which has `raw` bytes with them. */
-static enum kt_status check_line(struct reading *reading, const char *line, size_t length, size_t raw,
-                                 size_t room)
-{
-    if (raw > LINE_LIMIT || length + 3 > room)
-        return kt_fail(&reading->error, KT_E_CONFIG, "the line has %zu bytes; at most %d are allowed", raw,
-                       LINE_LIMIT);
-    if (*line == '[') {
-        enum kt_status status = open_section(reading, line + 1, length - 1);
-        reading->in_section = true;
-        reading->skips = status != KT_OK;
-        return status;
-    }
-    if (!is_setting(line, length))
-        return kt_fail(&reading->error, KT_E_CONFIG, "neither [section] nor key = value nor a comment");
-    return KT_OK;
-}
-
-/* inih's fgets: gives the next line without leading blanks, comments and lines that are wrong as empty ones.
- */
-static char *give_line(char *buffer, int size, void *stream)
-{
-    struct reading *reading = stream;
-    if (reading->stopped || reading->text == reading->end)
-        return NULL;
-    const char *line = reading->text;
-    const char *newline = memchr(line, '\n', (size_t)(reading->end - line));
-    size_t length = (size_t)((newline ? newline : reading->end) - line);
-    reading->text = newline ? newline + 1 : reading->end;
-    reading->line++;
-    if (length > 0 && line[length - 1] == '\r')
-        length--;
-    enum kt_status status = check_bytes(line, length, &reading->error);
-    bool is_text = status == KT_OK;
-    size_t raw = length;
-    for (; length > 0 && is_blank(*line); length--)
-        line++;
-    if (length == 0 || *line == ';' || *line == '#')
-        length = 0;
-    if (status == KT_OK && length > 0)
-        status = check_line(reading, line, length, raw, (size_t)size);
-    if (status != KT_OK) {
-        reading->stopped = !goes_on(reading, status) || !is_text;
-        if (reading->stopped)
-            return NULL;
-        length = 0;
-    }
-    memcpy(buffer, line, length);
-    buffer[length] = '\n';
-    buffer[length + 1] = '\0';
-    return buffer;
-}
-
-static int take_setting(void *user, const char *section, const char *key, const char *value)
+static int take(void *user, const char *section, const char *key, const char *value)
 {
     struct reading *reading = user;
-    enum kt_status status = KT_OK;
-    if (reading->stopped)
-        return 0;
-    if (reading->skips)
-        return 1;
-    if (!reading->in_section) {
-        status = kt_fail(&reading->error, KT_E_CONFIG,
-                         "\"%s\" stands before the first section; put [core] or [plugin.NAME] above it", key);
-        reading->skips = true;
-    } else if (key[0] == '\0') {
-        status = kt_fail(&reading->error, KT_E_CONFIG, "no key before the =");
-    } else {
-        status = reading->handler->setting(reading->handler->data, section, key, value, reading->line,
-                                           &reading->error);
+    if (key[0] != END_KEY)
+        reading->status = take_setting(reading, key, value);
+    else if (reading->line[0] == '[')
+        reading->status = open_section(reading, section);
+    return 1;
+}
+
+static enum kt_status read_setting(struct reading *reading, const char *line, size_t length)
+{
+    char text[LINE_LIMIT + 8];
+    if (length > LINE_LIMIT)
+        return kt_fail(&reading->error, KT_E_CONFIG, "the line has %zu bytes; at most %d are allowed", length,
+                       LINE_LIMIT);
+    /* inih ignores a byte order mark in its first line, so that one is empty. */
+    (void)snprintf(text, sizeof text, "\n%.*s\n%c=\n", (int)length, line, END_KEY);
+    reading->line = text + strspn(text, "\n \t");
+    reading->status = KT_OK;
+    int malformed = ini_parse_string(text, take, reading);
+    if (malformed && reading->status == KT_OK)
+        return kt_fail(&reading->error, KT_E_CONFIG, "neither [section] nor key = value nor a comment");
+    return reading->status;
+}
+
+/* Returns false if no later line is to be read. */
+static bool read_line(struct reading *reading, const char *line, size_t length)
+{
+    size_t blanks = 0;
+    reading->number++;
+    reading->status = check_bytes(line, length, &reading->error);
+    if (reading->status != KT_OK) {
+        (void)goes_on(reading);
+        return false;
     }
-    reading->stopped = status != KT_OK && !goes_on(reading, status);
-    return !reading->stopped;
+    while (blanks < length && (line[blanks] == ' ' || line[blanks] == '\t'))
+        blanks++;
+    if (blanks == length || line[blanks] == ';' || line[blanks] == '#')
+        return true;
+    reading->status = read_setting(reading, line, length);
+    return reading->status == KT_OK || goes_on(reading);
 }
 
 static enum kt_status parse(const char *path, const char *text, size_t size,
                             const struct kt_ini_handler *handler, struct kt_error *error)
 {
-    struct reading reading = {.path = path, .text = text, .end = text + size, .handler = handler};
+    struct reading reading = {.path = path, .handler = handler};
+    const char *end = text + size;
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        reading.text += 3;
-    int bad_line = ini_parse_stream(give_line, &reading, take_setting, &reading);
-    if (reading.status != KT_OK) {
-        if (error)
-            *error = reading.first;
-        return reading.status;
+        text += 3;
+    for (bool reads = true; reads && text < end;) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t length = (size_t)((newline ? newline : end) - text);
+        bool returns = length > 0 && text[length - 1] == '\r';
+        reads = read_line(&reading, text, length - returns);
+        text = newline ? newline + 1 : end;
     }
-    if (bad_line > 0)
-        return kt_fail(error, KT_E_CONFIG, "%s:%d: neither [section] nor key = value nor a comment", path,
-                       bad_line);
-    if (bad_line < 0)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory to read it", path);
-    return KT_OK;
+    if (reading.overall != KT_OK && error)
+        *error = reading.first;
+    return reading.overall;
 }
 
 static enum kt_status fail_open(const char *path, int number, struct kt_error *error)
