@@ -9,7 +9,7 @@
 #include "core/layer/pack.h"
 #include "core/layer/selection.h"
 #include "core/layer/source_copy.h"
-#include "core/layer/store_load.h"
+#include "core/layer/store_load_layer.h"
 #include "core/weights/store/store_read.h"
 #include "core/weights/weights.h"
 

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/layer/experts_check.h"
 #include "core/layer/selection.h"
-#include "core/layer/store_load.h"
+#include "core/layer/store_load_layer.h"
 #include "core/weights/decode/view.h"
 #include "core/weights/weights.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear_stored.h - the packed object of a linear in a store: reading, checking and copying it. */
-#ifndef KT_CORE_LAYER_LINEAR_STORED_H
-#define KT_CORE_LAYER_LINEAR_STORED_H
+/* store_load_linear.h - the packed object of a linear in a store: reading, checking and copying it. */
+#ifndef KT_CORE_LAYER_STORE_LOAD_LINEAR_H
+#define KT_CORE_LAYER_STORE_LOAD_LINEAR_H
 
-#include "core/layer/stored_source.h"
+#include "core/layer/store_cut.h"
 
 /* Compares the object in the mapped file with its checksums, which also reads it from the disk. */
 enum kt_status kt_linear_check_stored(struct kt_layer *layer, struct kt_stored_source *source,

@@ -6,8 +6,8 @@
  * its own name once it is on the disk. The sizes of all tensors are known before the first is made, so the
  * header is written first, with zeros for checksums, and again at the end.
  */
-#ifndef KT_CORE_LAYER_STORE_FILE_H
-#define KT_CORE_LAYER_STORE_FILE_H
+#ifndef KT_CORE_WEIGHTS_STORE_STORE_FILE_H
+#define KT_CORE_WEIGHTS_STORE_STORE_FILE_H
 
 #include <jansson.h>
 #include <kt/kt.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_load.h - a layer's packed weights from a store. */
-#ifndef KT_CORE_LAYER_STORE_LOAD_H
-#define KT_CORE_LAYER_STORE_LOAD_H
+/* store_load_layer.h - a layer's packed weights from a store. */
+#ifndef KT_CORE_LAYER_STORE_LOAD_LAYER_H
+#define KT_CORE_LAYER_STORE_LOAD_LAYER_H
 
 #include "core/layer/layer.h"
-#include "core/layer/stored_source.h"
+#include "core/layer/store_cut.h"
 
 /* Can the layer be loaded from the store: is it stored for the requested backend, with objects of the sizes
  * that this makes? */

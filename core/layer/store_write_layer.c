@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_write.c - packs a layer of a checkpoint into a file of a store (core/weights/store/store_read.h):
- * threads pack whole experts and write them to their places. */
+/* store_write_layer.c - packs a layer of a checkpoint into a file of a store
+ * (core/weights/store/store_read.h): threads pack whole experts and write them to their places. */
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/context/context.h"
@@ -8,7 +8,7 @@
 #include "core/layer/layer.h"
 #include "core/layer/pack.h"
 #include "core/layer/store_choose.h"
-#include "core/layer/store_file.h"
+#include "core/weights/store/store_file.h"
 #include "core/machine/outcome.h"
 #include "core/machine/pool.h"
 #include "core/weights/file/limits.h"

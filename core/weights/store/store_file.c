@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_file.c - writes a file of a store: under a temporary name, which it loses when it is whole. */
 #define _GNU_SOURCE /* asprintf */
-#include "core/layer/store_file.h"
+#include "core/weights/store/store_file.h"
 
 #include "core/base/error.h"
 #include "core/base/number.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linear_stored.c - the packed object of a linear in a store, on all threads.
+ * store_load_linear.c - the packed object of a linear in a store, on all threads.
  *
  * It is one object, and a large one of the output layer takes a second to read, so threads share it by the
  * pieces that have a checksum each. It is compared when it is loaded, not when it is first used as experts
  * are: every step of a model uses every linear. Nodes that share rows have one object, whose pages were bound
  * to them before, so any thread copies any piece; what nodes have that share columns is cut out of it.
  */
-#include "core/layer/linear_stored.h"
+#include "core/layer/store_load_linear.h"
 
 #include "core/base/error.h"
 #include "core/context/context.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/layer/stored_source.h"
+#include "core/layer/store_cut.h"
 
 #include "core/base/error.h"
 

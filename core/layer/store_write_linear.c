@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linear_store.c - packs a linear into a file of a store (core/weights/store/store_read.h).
+ * store_write_linear.c - packs a linear into a file of a store (core/weights/store/store_read.h).
  *
  * Threads pack panels of the one object, for no part of it can be packed alone; then they compute the
  * checksums of its pieces and write these.
@@ -14,7 +14,7 @@
 #include "core/layer/experts_check.h"
 #include "core/layer/pack.h"
 #include "core/layer/store_choose.h"
-#include "core/layer/store_file.h"
+#include "core/weights/store/store_file.h"
 #include "core/machine/buffer.h"
 #include "core/machine/outcome.h"
 #include "core/machine/pool.h"

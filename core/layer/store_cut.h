@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stored_source.h - packed weights of a store while they are loaded. */
-#ifndef KT_CORE_LAYER_STORED_SOURCE_H
-#define KT_CORE_LAYER_STORED_SOURCE_H
+/* store_cut.h - packed weights of a store while they are loaded. */
+#ifndef KT_CORE_LAYER_STORE_CUT_H
+#define KT_CORE_LAYER_STORE_CUT_H
 
 #include "core/layer/layer.h"
 #include "core/weights/store/store.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_load.c - packed weights from a store: which backend takes them, and those of a layer; those of a
- * linear are in linear_stored.c.
+ * store_load_layer.c - packed weights from a store: which backend takes them, and those of a layer; those of
+ * a linear are in store_load_linear.c.
  *
  * On one node a mapped store is used in place: loading reads nothing, and an expert's objects are compared
  * with their checksums when a batch first asks for it, which also brings them into memory. With several
  * nodes, an expert map or KT_IO_READ, all threads read each object, compare it and copy its shard to its
  * node.
  */
-#include "core/layer/store_load.h"
+#include "core/layer/store_load_layer.h"
 
 #include "core/backend/backend.h"
 #include "core/base/error.h"
@@ -16,7 +16,7 @@
 #include "core/config/config.h"
 #include "core/context/context.h"
 #include "core/layer/fill.h"
-#include "core/layer/linear_stored.h"
+#include "core/layer/store_load_linear.h"
 #include "core/layer/selection.h"
 #include "core/layer/store_check.h"
 #include "core/machine/outcome.h"
