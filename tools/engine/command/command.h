@@ -4,6 +4,7 @@
 #define KT_ENGINE_COMMAND_COMMAND_H
 
 #include "tools/engine/base/buffer.h"
+#include "tools/engine/sampling/reals.h"
 #include "tools/kt/base/cli.h"
 
 #include <jansson.h>
@@ -93,19 +94,18 @@ int32_t *kt_loaded_ends(const struct kt_loaded *loaded, uint32_t *n);
 
 /* Options of sampling. Below 0, and KT_NOT_GIVEN: as the checkpoint advises. */
 struct kt_sampling_args {
-    double temperature, top_p, min_p, typical, top_n_sigma, xtc_probability, xtc_threshold;
-    double repetition_penalty, presence_penalty, frequency_penalty, dry_multiplier, dry_base;
+#define FIELD(name, ...) double name;
+    KT_SAMPLING_REALS(FIELD)
+#undef FIELD
     uint64_t top_k, penalty_last_n, dry_length, dry_last_n, seed;
     struct kt_cli_texts stop;
 };
 #define KT_NOT_GIVEN UINT64_MAX
-#define KT_SAMPLING_ARGS_INIT                                                                         \
-    {                                                                                                 \
-        .temperature = -1, .top_p = -1, .min_p = -1, .typical = -1, .top_n_sigma = -1,                \
-        .xtc_probability = -1, .xtc_threshold = -1, .repetition_penalty = -1, .presence_penalty = -1, \
-        .frequency_penalty = -1, .dry_multiplier = -1, .dry_base = -1, .top_k = KT_NOT_GIVEN,         \
-        .penalty_last_n = KT_NOT_GIVEN, .dry_length = KT_NOT_GIVEN, .dry_last_n = KT_NOT_GIVEN,       \
-        .seed = KT_NOT_GIVEN                                                                          \
+#define KT_REAL_NOT_GIVEN(name, ...) .name = -1,
+#define KT_SAMPLING_ARGS_INIT                                                                      \
+    {                                                                                              \
+        KT_SAMPLING_REALS(KT_REAL_NOT_GIVEN).top_k = KT_NOT_GIVEN, .penalty_last_n = KT_NOT_GIVEN, \
+        .dry_length = KT_NOT_GIVEN, .dry_last_n = KT_NOT_GIVEN, .seed = KT_NOT_GIVEN               \
     }
 
 /* Rows of a verb whose struct args has them in `sampling`. */
@@ -125,7 +125,7 @@ struct kt_sampling_args {
         KT_SAMPLING_REAL("top-p", top_p, "P", "draw of the fewest tokens that have this probability"),    \
         KT_SAMPLING_REAL("min-p", min_p, "P",                                                             \
                          "draw of tokens with P times the likeliest one's probability"),                  \
-        KT_SAMPLING_REAL("typical", typical, "P",                                                         \
+        KT_SAMPLING_REAL("typical", typical_p, "P",                                                       \
                          "draw of the most typical tokens that have this probability"),                   \
         KT_SAMPLING_REAL("top-n-sigma", top_n_sigma, "S",                                                 \
                          "draw of logits within S standard deviations of the highest"),                   \

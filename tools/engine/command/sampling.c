@@ -14,26 +14,9 @@ struct field {
     bool is_filter; /* asks for drawing, so that without a temperature that is 1 */
 };
 
-#define FIELD(name, is_filter)                                                                               \
-    {                                                                                                        \
-#name, offsetof(struct kt_sampling_args, name), offsetof(struct kt_sampling_params, name), is_filter \
-    }
-
-static const struct field reals[] = {
-    FIELD(temperature, false),
-    FIELD(top_p, true),
-    FIELD(min_p, true),
-    {"typical_p", offsetof(struct kt_sampling_args, typical), offsetof(struct kt_sampling_params, typical_p),
-     true},
-    FIELD(top_n_sigma, true),
-    FIELD(xtc_probability, true),
-    FIELD(xtc_threshold, false),
-    FIELD(repetition_penalty, false),
-    FIELD(presence_penalty, false),
-    FIELD(frequency_penalty, false),
-    FIELD(dry_multiplier, false),
-    FIELD(dry_base, false),
-};
+#define FIELD(name, least, most, asked_least, asked_most, is_filter) \
+    {#name, offsetof(struct kt_sampling_args, name), offsetof(struct kt_sampling_params, name), is_filter},
+static const struct field reals[] = {KT_SAMPLING_REALS(FIELD)};
 #define N_REALS (sizeof(reals) / sizeof(reals[0]))
 
 static double get_real(const void *from, size_t offset)

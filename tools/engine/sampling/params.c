@@ -1,40 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* params.c - settings: their ranges, and what 0 stands for. */
 #include "tools/engine/base/fail.h"
+#include "tools/engine/sampling/reals.h"
 #include "tools/engine/sampling/sampler.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST 1e9 /* of what has no bound of its own: far beyond use, and far from overflow */
-
-struct range {
-    const char *name;
-    double value, least, most;
-};
+static enum kt_status check_range(const char *name, double value, double least, double most,
+                                  struct kt_error *error)
+{
+    if (value >= least && value <= most)
+        return KT_OK;
+    return kt_engine_fail(error, KT_E_INVALID, "%s is %g, and must be from %g to %g", name, value, least,
+                          most);
+}
 
 static enum kt_status check_ranges(const struct kt_sampling_params *p, struct kt_error *error)
 {
-    const struct range ranges[] = {{"temperature", p->temperature, 0, MOST},
-                                   {"top_p", p->top_p, 0, 1},
-                                   {"min_p", p->min_p, 0, 1},
-                                   {"typical_p", p->typical_p, 0, 1},
-                                   {"top_n_sigma", p->top_n_sigma, 0, MOST},
-                                   {"xtc_probability", p->xtc_probability, 0, 1},
-                                   {"xtc_threshold", p->xtc_threshold, 0, 1},
-                                   {"repetition_penalty", p->repetition_penalty, 0, MOST},
-                                   {"presence_penalty", p->presence_penalty, -MOST, MOST},
-                                   {"frequency_penalty", p->frequency_penalty, -MOST, MOST},
-                                   {"dry_multiplier", p->dry_multiplier, 0, MOST},
-                                   {"n_top", p->n_top, 0, KT_MAX_TOP}};
-    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
-        if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
-            return kt_engine_fail(error, KT_E_INVALID, "%s is %g, and must be from %g to %g", ranges[i].name,
-                                  ranges[i].value, ranges[i].least, ranges[i].most);
-    if (p->dry_base != 0 && !(p->dry_base >= 1 && p->dry_base <= MOST))
+    enum kt_status status = KT_OK;
+    if (p->dry_base != 0 && !(p->dry_base >= 1 && p->dry_base <= KT_SAMPLING_MOST))
         return kt_engine_fail(error, KT_E_INVALID, "dry_base is %g, and must be 0 (1.75) or from 1 to %g",
-                              p->dry_base, MOST);
-    return KT_OK;
+                              p->dry_base, KT_SAMPLING_MOST);
+#define CHECK(name, least, most, ...) \
+    if (status == KT_OK)              \
+        status = check_range(#name, p->name, least, most, error);
+    KT_SAMPLING_REALS(CHECK)
+#undef CHECK
+    return status == KT_OK ? check_range("n_top", p->n_top, 0, KT_MAX_TOP, error) : status;
 }
 
 static enum kt_status check_arrays(const struct kt_sampling_params *p, uint64_t vocabulary,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/sampling/reals.h"
 #include "tools/engine/serve/dialect.h"
 
 #include <inttypes.h>
@@ -9,8 +10,7 @@
 
 /* What the body's plain fields are read into, before they go where they belong. */
 struct values {
-    double temperature, top_p, min_p, typical_p, top_n_sigma, xtc_probability, xtc_threshold;
-    double repetition_penalty, presence_penalty, frequency_penalty, dry_multiplier, dry_base;
+    struct kt_sampling_params sampling; /* the reals of it */
     int64_t top_k, seed, max_tokens, max_completion_tokens, min_tokens, n, n_logprobs, top_logprobs;
     int64_t dry_allowed_length, best_of;
     bool stream, ignore_eos, logprobs, echo, parallel_tool_calls, has_seed;
@@ -18,10 +18,8 @@ struct values {
     json_t *stream_options, *logit_bias, *stop_token_ids;
 };
 
-#define REAL(name, least, most)                                              \
-    {                                                                        \
-#name, KT_FIELD_REAL, offsetof(struct values, name), (least), (most) \
-    }
+#define REAL(name, least, most, asked_least, asked_most, is_filter) \
+    {#name, KT_FIELD_REAL, offsetof(struct values, sampling.name), asked_least, asked_most},
 #define INT(name, least, most)                                              \
     {                                                                       \
 #name, KT_FIELD_INT, offsetof(struct values, name), (least), (most) \
@@ -31,19 +29,7 @@ struct values {
 #name, type, offsetof(struct values, name), 0, 0 \
     }
 
-static const struct kt_field both[] = {REAL(temperature, 0, 2),
-                                       REAL(top_p, 0, 1),
-                                       REAL(min_p, 0, 1),
-                                       REAL(typical_p, 0, 1),
-                                       REAL(top_n_sigma, 0, 1000),
-                                       REAL(xtc_probability, 0, 1),
-                                       REAL(xtc_threshold, 0, 1),
-                                       REAL(repetition_penalty, 0.01, 100),
-                                       REAL(presence_penalty, -2, 2),
-                                       REAL(frequency_penalty, -2, 2),
-                                       REAL(dry_multiplier, 0, 100),
-                                       REAL(dry_base, 1, 100),
-                                       INT(dry_allowed_length, 1, 1 << 20),
+static const struct kt_field both[] = {KT_SAMPLING_REALS(REAL) INT(dry_allowed_length, 1, 1 << 20),
                                        INT(top_k, -1, INT32_MAX),
                                        INT(seed, -0x1p63, 0x1p63),
                                        INT(max_tokens, -1, UINT32_MAX),
@@ -174,21 +160,9 @@ static uint64_t make_seed(void)
 
 static struct values default_values(const struct kt_server *server)
 {
-    const struct kt_sampling_params *sampling = &server->sampling;
-    return (struct values){.temperature = sampling->temperature,
-                           .top_p = sampling->top_p,
-                           .min_p = sampling->min_p,
-                           .typical_p = sampling->typical_p,
-                           .top_n_sigma = sampling->top_n_sigma,
-                           .xtc_probability = sampling->xtc_probability,
-                           .xtc_threshold = sampling->xtc_threshold,
-                           .repetition_penalty = sampling->repetition_penalty,
-                           .presence_penalty = sampling->presence_penalty,
-                           .frequency_penalty = sampling->frequency_penalty,
-                           .dry_multiplier = sampling->dry_multiplier,
-                           .dry_base = sampling->dry_base,
-                           .dry_allowed_length = sampling->dry_allowed_length,
-                           .top_k = sampling->top_k,
+    return (struct values){.sampling = server->sampling,
+                           .dry_allowed_length = server->sampling.dry_allowed_length,
+                           .top_k = server->sampling.top_k,
                            .max_tokens = -1,
                            .max_completion_tokens = -1,
                            .n = 1,
@@ -200,19 +174,8 @@ static void set_sampling(const struct values *values, struct kt_ask *ask)
 {
     struct kt_sampling_params *sampling = &ask->sampling;
     const json_t *seed = json_object_get(ask->body, "seed");
+    *sampling = values->sampling;
     sampling->seed = seed && !json_is_null(seed) ? (uint64_t)values->seed : make_seed();
-    sampling->temperature = values->temperature;
-    sampling->top_p = values->top_p;
-    sampling->min_p = values->min_p;
-    sampling->typical_p = values->typical_p;
-    sampling->top_n_sigma = values->top_n_sigma;
-    sampling->xtc_probability = values->xtc_probability;
-    sampling->xtc_threshold = values->xtc_threshold;
-    sampling->repetition_penalty = values->repetition_penalty;
-    sampling->presence_penalty = values->presence_penalty;
-    sampling->frequency_penalty = values->frequency_penalty;
-    sampling->dry_multiplier = values->dry_multiplier;
-    sampling->dry_base = values->dry_base;
     sampling->dry_allowed_length = (uint32_t)values->dry_allowed_length;
     sampling->top_k = values->top_k < 0 ? 0 : (uint32_t)values->top_k;
     ask->has_logprobs = values->logprobs || values->n_logprobs >= 0;
@@ -253,8 +216,7 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
 {
     bool is_chat = dialect->is_chat;
     struct values values = default_values(server);
-    *ask =
-        (struct kt_ask){.dialect = dialect, .body = body, .is_chat = is_chat, .sampling = server->sampling};
+    *ask = (struct kt_ask){.dialect = dialect, .body = body, .is_chat = is_chat};
     if (!kt_fields_read(body, both, &values, problem) ||
         !kt_fields_read(body, is_chat ? of_chats : of_completions, &values, problem) ||
         !kt_ask_check_unknown(server, body, problem))

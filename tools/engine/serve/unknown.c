@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unknown.c - fields of a request that nobody reads: each is named in the log once, or refused. */
+#include "tools/engine/sampling/reals.h"
 #include "tools/engine/serve/ask.h"
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/server.h"
@@ -13,12 +14,14 @@ enum { MOST_NAMES = 64, MOST_LENGTH = 40 };
 
 /* What kt_ask_read, chats and completions read, and what means nothing here but is no mistake. */
 static const char known[] =
-    " temperature top_p min_p typical_p top_n_sigma xtc_probability xtc_threshold repetition_penalty "
-    "presence_penalty frequency_penalty dry_multiplier dry_base dry_allowed_length top_k seed max_tokens "
-    "max_completion_tokens min_tokens n stream ignore_eos model stream_options logit_bias stop_token_ids stop "
-    "stop_sequences logprobs top_logprobs parallel_tool_calls echo suffix best_of prompt messages tools tool_choice "
-    "functions function_call chat_template_kwargs response_format reasoning_effort add_generation_prompt "
-    "continue_final_message strict user separate_reasoning return_progress metadata store " KT_ECHO " ";
+#define NAME(name, ...) " " #name
+    KT_SAMPLING_REALS(
+        NAME) " dry_allowed_length top_k seed max_tokens "
+              "max_completion_tokens min_tokens n stream ignore_eos model stream_options logit_bias stop_token_ids stop "
+              "stop_sequences logprobs top_logprobs parallel_tool_calls echo suffix best_of prompt messages tools tool_choice "
+              "functions function_call chat_template_kwargs response_format reasoning_effort add_generation_prompt "
+              "continue_final_message strict user separate_reasoning return_progress metadata store " KT_ECHO
+              " ";
 
 static bool is_known(const char *name)
 {
