@@ -1,12 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every kt command and every setting that README.md shows works, in the order in which it stands there.
+# Every kt command and setting in README.md works, in the order of the file.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 readme=$KT_TEST_SOURCE/README.md
 with_plugin llamafile || skip "the backend llamafile was not built"
 with_plugin amx_int8 || skip "the backend amx_int8 was not built"
 
-sed -n 's/^    \(kt [a-z].*\)/\1/p' "$readme" | sed 's/  *#.*//' >"$dir/commands"
+# block LANGUAGE: the fenced blocks of code in this language.
+block()
+{
+    awk -v fence="\`\`\`$1" '/^```/ { on = !on && $0 == fence; next } on' "$readme"
+}
+
+block sh | sed -n 's/^\(kt [a-z].*\)/\1/p' | sed 's/  *#.*//' >"$dir/commands"
 [ "$(wc -l <"$dir/commands")" -ge 15 ] || fail "README.md must show what kt can do"
 with_plugin bf16 || skip "the backend bf16 was not built"
 with_plugin attention || skip "the plugin attention was not built"
@@ -26,6 +32,7 @@ while read -r program words; do
     plugin\ check*) words="$words --cases 1 --quick" ;;
     generate*) [ -n "$engine_verbs" ] || continue
                words="$words --tokens 3" ;;
+    run\ --engine\ sglang*) continue ;; # needs SGLang
     run*) [ -x "$serve" ] || continue
           words="$words --dry-run" ;; # or it would serve for good
     chat*) [ ! -x "$serve" ] || { # nobody serves here
@@ -46,9 +53,7 @@ done <"$dir/commands"
 kt doctor
 [ "$code" -le 1 ] || fail "kt doctor must know what it is asked"
 
-# Settings: the lines from a section's name to the end of the block.
-awk '/^    \[/ { on = 1 } !/^    / { on = 0 } on' "$readme" | sed 's/^    //' >"$dir/kt.ini"
-sed -i '/^kt /d' "$dir/kt.ini"
+block ini >"$dir/kt.ini"
 grep -q '^\[core\]' "$dir/kt.ini" || fail "README.md must show settings"
 kt config check --config "$dir/kt.ini"
 exits 0
@@ -56,8 +61,8 @@ kt explain "$data/tiny-moe-q4_k_m.gguf" --config "$dir/kt.ini"
 exits 0
 says amx_int8
 
-# The plugin's sketch is C of the header as it is; its functions are elsewhere.
-sed -n '/^    #include <kt\/plugin.h>/,/^[^ ]/s/^    //p' "$readme" |
+# The outline of a plugin compiles with the header; its functions are elsewhere.
+block c | sed -n '/^#include <kt\/plugin.h>/,$p' |
     sed 's/^static \(void\|enum kt_status\) /extern \1 /' >"$dir/sketch.c"
 grep -q KT_PLUGIN_DEFINE "$dir/sketch.c" || fail "README.md must show a plugin"
 command_line="${KT_TEST_CC:-cc} sketch.c"

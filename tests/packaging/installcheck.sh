@@ -110,7 +110,7 @@ for layer in 0 3; do
         { cat "$work/log"; echo "installcheck: FAILED: another backend ran"; exit 1; }
 done
 
-sed -n '/^    \/\* embed\.c/,/^    }$/s/^    //p' "$source/README.md" >"$work/embed.c"
+sed -n '/^\/\* embed\.c/,/^}$/p' "$source/README.md" >"$work/embed.c"
 # shellcheck disable=SC2086 # CC may be several words
 step "README's C program" $CC -Wall -Wextra -Werror -o "$work/embed" "$work/embed.c" \
     $(pkg-config --cflags --libs kt-kernel)

@@ -22,8 +22,8 @@ PYTHONDONTWRITEBYTECODE=1
 PATH=$KT_TEST_BUILD:$PATH
 OMP_NUM_THREADS=1 # torch's own threads
 export LD_LIBRARY_PATH KT_KERNEL_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE PATH OMP_NUM_THREADS
-# What README shows.
-sed -n '/^    # layer0\.py/,/^        print/s/^    //p' "$KT_TEST_SOURCE/README.md" >"$dir/layer0.py"
+# The program in README.
+sed -n '/^# layer0\.py/,/^    print/p' "$KT_TEST_SOURCE/README.md" >"$dir/layer0.py"
 command_line="README's Python program"
 "$PYTHON" "$dir/layer0.py" "$data/tiny-moe-q4_k_m.gguf" >"$out" 2>"$err"
 code=$?

@@ -38,12 +38,12 @@ function ms(panel, program, n,    key, format) {
     format = time[key] < 9.995 ? "%.2f" : time[key] < 999.95 ? "%.1f" : "%.0f"
     return sprintf(format, time[key])
 }
-function row(label, name,    panel, out, g) {
+function row(label, name,    panel, out, i) {
     panel = "2048-768-128-8 " name
-    out = sprintf("    %-9s", label)
-    for (g = 1; g <= 2; g++)
-        out = out sprintf("%9s %10s %12s %7s", ms(panel, "kt-kernel", n[g]), ms(panel, "KT-Kernel", n[g]),
-                          ms(panel, "ik_llama.cpp", n[g]), ms(panel, "ggml", n[g]))
+    out = "| " label " |"
+    for (i = 1; i in programs; i++)
+        out = out " " ms(panel, programs[i], 1) " / " ms(panel, programs[i], 512) " |"
+    gsub(" - / - ", " - ", out)
     print out >table
 }
 END {
@@ -59,11 +59,9 @@ END {
         split(key, part, SUBSEP)
         printf "%s %s %s:%.2f\n", part[1], part[2], part[3], ratio[key]
     }
-    n[1] = 1
-    n[2] = 512
-    printf "    %-9s%36s     %36s\n", "", "------------ 1 token -------------", "----------- 512 tokens -----------" >table
-    printf "    %-9s%9s %10s %12s %7s%9s %10s %12s %7s\n", "weights", "ours", "KT-Kernel", "ik_llama.cpp", "ggml",
-        "ours", "KT-Kernel", "ik_llama.cpp", "ggml" >table
+    split("kt-kernel KT-Kernel ik_llama.cpp ggml", programs, " ")
+    print "| Weights | kt-kernel | KT-Kernel | ik_llama.cpp | ggml |" >table
+    print "|:---|---:|---:|---:|---:|" >table
     split("BF16 FP8 INT8* INT4* INT4 Q8_0 Q6_K Q4_K Q4_0 MXFP4 IQ4_XS", labels, " ")
     split("bf16 fp8 int8 int4 rawint4 q8_0 q6_k q4_k q4_0 mxfp4 iq4_xs", names, " ")
     for (i = 1; i in names; i++)

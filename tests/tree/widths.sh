@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# README.md fits 100 columns and says what matters on one screen; the README of no folder has lines over 110.
+# README.md fits into 100 columns and has the commands to start with on its first screen; the README files of folders
+# fit into 110 columns.
 cd "${KT_TEST_SOURCE:-$(dirname "$0")/../..}" || exit 1
 failed=0
 # wide COLUMNS FILE...
@@ -13,7 +14,7 @@ wide() {
 wide 100 README.md
 # shellcheck disable=SC2046 # names without blanks
 wide 110 HACKING $(find core plugins tools tests include etc m4 -name README -type f)
-for what in tools/quickstart 'tools/quickstart check' ik_llama.cpp 'peers-xeon.svg'; do
+for what in tools/quickstart 'kt run MODEL' curl llama-server ik_llama.cpp 'peers-xeon.svg'; do
     head -n 45 README.md | grep -qF "$what" || { echo "README.md: $what is not in the first 45 lines"; failed=1; }
 done
 exit $failed
