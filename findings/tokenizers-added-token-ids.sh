@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Guess: an added token of a tokenizer.json has the id that the file gives it.
 # Seen with tokenizers 0.23.3: the id is read and ignored. Tokens get the next free ids in the order of the list, so a
-# file that says 7 and 5 behind a vocabulary of two loads without a warning as 2 and 3, and one that says 100 as 2.
+# file with the ids 7 and 5 after a vocabulary of two loads without a warning as 2 and 3, and one with 100 as 2.
 # Fails if that changes.
 set -eu
 work=$(mktemp -d)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Guess: in the configuration of GLM-4.7-Flash (glm4_moe_lite), first_k_dense_replace says how many layers come before
+# Guess: in the configuration of GLM-4.7-Flash (glm4_moe_lite), first_k_dense_replace is the number of layers before
 # the first one with experts, as it does in glm4_moe and deepseek_v3, whose key it is.
-# Seen with transformers 5.24.0: the key is kept as an attribute and read by nobody. Without mlp_layer_types there is
-# one dense layer, whatever the key says; in glm4_moe the same key counts.
+# Seen with transformers 5.24.0: the key is stored as an attribute and never read. Without mlp_layer_types there is one
+# dense layer, whatever the value; in glm4_moe the same key counts.
 # Fails if that changes.
 set -eu
 work=$(mktemp -d)

@@ -13,7 +13,7 @@ wide() {
 }
 wide 100 README.md
 # shellcheck disable=SC2046 # names without blanks
-wide 110 HACKING $(find core plugins tools tests include etc m4 -name README -type f)
+wide 110 HACKING SECURITY $(find core plugins tools tests include etc m4 findings -name README -type f)
 for what in tools/quickstart 'kt run MODEL' curl llama-server ik_llama.cpp 'peers-xeon.svg'; do
     head -n 45 README.md | grep -qF "$what" || { echo "README.md: $what is not in the first 45 lines"; failed=1; }
 done
