@@ -15,12 +15,12 @@ static int run_bench(struct kt_cli *cli, int argc, char **argv)
 }
 
 const struct kt_cli_verb kt_cli_verbs[] = {
-    {"bench", "measure a whole model, or how fast text becomes tokens", run_bench},
-    {"detokenize", "turn token ids into text", kt_cmd_detokenize},
-    {"generate", "go on with a text, or answer it, by a whole model", kt_cmd_generate},
-    {"perplexity", "measure how well a model foretells a text", kt_cmd_perplexity},
-    {"template", "render a chat template, or say what it supports", kt_cmd_template},
-    {"tokenize", "turn text into a model's token ids", kt_cmd_tokenize},
+    {"bench", "measure a whole model, or its tokenizer", run_bench},
+    {"detokenize", "convert token IDs to text", kt_cmd_detokenize},
+    {"generate", "generate text from a prompt, or answer a message", kt_cmd_generate},
+    {"perplexity", "measure the perplexity of a model on a text", kt_cmd_perplexity},
+    {"template", "render a chat template, or show what it supports", kt_cmd_template},
+    {"tokenize", "convert text to token IDs", kt_cmd_tokenize},
     {NULL, NULL, NULL},
 };
 

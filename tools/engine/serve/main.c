@@ -4,9 +4,9 @@
 #include "tools/engine/serve/run.h"
 
 const struct kt_cli_verb kt_cli_verbs[] = {
-    {"chat", "talk with a model, or with a server", kt_cmd_chat},
-    {"model", "fetch models and compare them with their checksums", kt_cmd_pull},
-    {"run", "serve a model over HTTP, as OpenAI's API has it", kt_cmd_run},
+    {"chat", "chat with a model, or with a running server", kt_cmd_chat},
+    {"model", "download models and verify their checksums", kt_cmd_pull},
+    {"run", "serve a model over an OpenAI-compatible HTTP API", kt_cmd_run},
     {NULL, NULL, NULL},
 };
 
