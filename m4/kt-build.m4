@@ -121,7 +121,7 @@ AC_SUBST([KT_CFLAGS_IN_ORDER])
 AS_IF([test "x$kt_isa_summary" = x], [kt_isa_summary=" none beyond the baseline"])])
 
 # KT_EMULATION: which levels tests emulate, EMULATES_AVX512, EMULATES_AVX_VNNI and $kt_emulated for the summary. Where this CPU has
-# all that level amx needs but its tiles, only these are modelled, and the rest of its code runs as it is: SIMDe
+# all that level amx needs but its tiles, only these are modeled, and the rest of its code runs as it is: SIMDe
 # takes four times as long.
 AC_DEFUN([KT_EMULATION], [
 AC_ARG_ENABLE([emulation],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rope.c - tables of rotary positions. Angles are double: in float32 a position of 100000 times a frequency
- * near 1 would lose the bits that tell neighbours apart.
+ * near 1 would lose the bits that tell neighbors apart.
  */
 #include "core/base/error.h"
 #include "core/rows/operand.h"

@@ -181,7 +181,7 @@ KT_CONSTEXPR struct kt_host_params host_params()
 enum kt_status kt_host_call_create(const struct kt_host_params *params, struct kt_host_call **call,
                                    struct kt_error *error);
 /** Waits for the forward that the call has submitted. No stream may run the call any more: one that was
- * destroyed may, until the device is synchronised. It may be NULL. */
+ * destroyed may, until the device is synchronized. It may be NULL. */
 void kt_host_call_destroy(struct kt_host_call *call);
 
 /**

@@ -324,7 +324,7 @@ enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_
  * views have sizes and the source type, but no data: kt_layer_load_checkpoint loads it. Weights that
  * KT-Kernel packed are decoded here, by the calling thread, to int8 rows with float32 scales, which takes
  * 3 x intermediate_size x hidden_size bytes an expert, and the scales, until the checkpoint is closed or
- * kt_checkpoint_release_layer is called. KT_E_FORMAT if quantising cannot have given such rows. */
+ * kt_checkpoint_release_layer is called. KT_E_FORMAT if quantizing cannot have given such rows. */
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
                                      struct kt_expert *experts, uint32_t n_experts, struct kt_error *error);
 
@@ -351,7 +351,7 @@ enum kt_status kt_checkpoint_verify(const struct kt_checkpoint *checkpoint, uint
 enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *data, uint64_t size,
                              uint64_t rows, uint64_t cols, struct kt_error *error);
 
-/** Dequantises row `row` of any view to float32: cols numbers. Thread-safe. */
+/** Dequantizes row `row` of any view to float32: cols numbers. Thread-safe. */
 enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out, struct kt_error *error);
 
 /** Bytes of the matrix itself, its scales and zeros included, without gaps; 0 if it is not valid. */
@@ -561,7 +561,7 @@ enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, ui
 void kt_layer_usage_reset(struct kt_layer *layer);
 
 /** Rows [row, row + n_rows) of an expert's projection as the loaded kernel really uses them,
- *  dequantised to float32, [n_rows][cols]. */
+ *  dequantized to float32, [n_rows][cols]. */
 enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
                                 uint64_t row, uint64_t n_rows, float *out, struct kt_error *error);
 

@@ -61,7 +61,7 @@ enum kt_kv_kind {
  *          blocks of 16 rows, [ceil(w / P)][16 rows][P]: dot products with queries. 16 scores come from one
  *          vector a step, and a block is a B tile of AMX as it lies.
  *   VALUE  (t / P * w + i) * P + t % P
- *          [ceil(R / P)][w][P]: sums of rows with weights. A vector has neighbouring columns, and 16 times P
+ *          [ceil(R / P)][w][P]: sums of rows with weights. A vector has neighboring columns, and 16 times P
  *          rows are a B tile.
  *   PLAIN  t * w + i
  *

@@ -87,7 +87,7 @@ struct kt_linear_info {
 };
 void kt_linear_info(const struct kt_linear *linear, struct kt_linear_info *info);
 
-/** Rows [row, row + n_rows) of W as the loaded kernel really uses them, dequantised to float32,
+/** Rows [row, row + n_rows) of W as the loaded kernel really uses them, dequantized to float32,
  *  [n_rows][cols]. */
 enum kt_status kt_linear_weights(const struct kt_linear *linear, uint64_t row, uint64_t n_rows, float *out,
                                  struct kt_error *error);

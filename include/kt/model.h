@@ -96,7 +96,7 @@ enum kt_status kt_checkpoint_weight(struct kt_checkpoint *checkpoint, const char
                                     const float **bias, struct kt_error *error);
 
 /**
- * Rows ids[0 .. n_ids - 1] of any view, dequantised: row i goes to out + i * out_stride bytes (0: dense) as
+ * Rows ids[0 .. n_ids - 1] of any view, dequantized: row i goes to out + i * out_stride bytes (0: dense) as
  * view->cols numbers of out_dtype, KT_DTYPE_F32, F16 or BF16 (rounded to nearest, ties to even). KT_E_RANGE
  * names an id that is no row; nothing is written then. Any thread.
  */

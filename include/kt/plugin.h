@@ -116,7 +116,7 @@ struct kt_host {
     void (*release)(const struct kt_host *host, void *memory, uint64_t size);
 
     /**
-     * Dequantises n weights of row `row` of `view`, from column `col` on, to float32. Any source
+     * Dequantizes n weights of row `row` of `view`, from column `col` on, to float32. Any source
      * format that the core can read, GGUF blocks and scaled FP8 included, so a plugin need not know
      * them. `col` must be a multiple of the format's block; n may end inside one.
      */
@@ -421,7 +421,7 @@ struct kt_ops {
     void (*gate_up)(void *instance, const struct kt_product *job);
     /** Required. y = down * h + bias. */
     void (*down)(void *instance, const struct kt_product *job);
-    /** Required. The weights that the kernel really uses: row `row` of `projection`, dequantised from
+    /** Required. The weights that the kernel really uses: row `row` of `projection`, dequantized from
      *  the packed object (of stage 0 or 1) to float32, all columns. */
     enum kt_status (*weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
                                  const struct kt_expert *source, enum kt_projection projection, uint64_t row,
@@ -476,7 +476,7 @@ struct kt_plugin {
     const char *version;     /**< of the plugin, for people */
     const char *description; /**< one line */
     const char *formats;     /**< source formats it takes, for people: "bf16 f16 q4_k" */
-    const char *sources;     /**< licence and home, for people; may be NULL */
+    const char *sources;     /**< license and home, for people; may be NULL */
 
     /** Best first: the core takes the first whose features the CPU has. An array of pointers. */
     const struct kt_level *const *levels;

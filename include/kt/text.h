@@ -74,7 +74,7 @@ struct kt_tokenizer_info {
     int32_t pad_token_id;
     uint32_t adds_bos;   /**< not 0: the model expects its text to begin with BOS */
     uint32_t adds_eos;   /**< not 0: the tokenizer's own rules end a text with EOS */
-    uint32_t normalizes; /**< not 0: decoding gives the normalised text, such as NFC, not always the same */
+    uint32_t normalizes; /**< not 0: decoding gives the normalized text, such as NFC, not always the same */
 };
 
 /** A token. */

@@ -25,7 +25,7 @@
 #else
 #define KT_CONSTEXPR inline
 #endif
-/* What C's designated initialisers say, which C++ has from C++20 on only. */
+/* What C's designated initializers say, which C++ has from C++20 on only. */
 extern "C++" {
 namespace kt_cxx
 {

@@ -52,7 +52,7 @@ static void close_instance(void *instance)
 KT_PLUGIN_DEFINE(amx_int4) = {
     KT_PLUGIN_HEADER(amx_int4),
     .version = KT_VERSION,
-    .description = "4-bit weights with group scales, quantised from any source; int8 activations",
+    .description = "4-bit weights with group scales, quantized from any source; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,

@@ -29,7 +29,7 @@ KT_PLUGIN_DEFINE(avx512_fp8) = {
     KT_PLUGIN_HEADER(avx512_fp8),
     .version = KT_VERSION,
     .description =
-        "FP8 weights as published, with scales for blocks, rows or groups (MXFP8), never quantised again",
+        "FP8 weights as published, with scales for blocks, rows or groups (MXFP8), never quantized again",
     .formats = "f8_e4m3",
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,

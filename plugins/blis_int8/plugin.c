@@ -66,7 +66,7 @@ enum kt_status blis_int8_check_aocl(void *instance, struct kt_error *error)
 KT_PLUGIN_DEFINE(blis_int8) = {
     KT_PLUGIN_HEADER(blis_int8),
     .version = KT_VERSION,
-    .description = "int8 weights with a scale per row, quantised from any source, by AMD's AOCL or its own "
+    .description = "int8 weights with a scale per row, quantized from any source, by AMD's AOCL or its own "
                    "kernels; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
     .sources = "part of kt-kernel, Apache-2.0",

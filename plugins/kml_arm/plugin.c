@@ -256,7 +256,7 @@ static void close_instance(void *instance)
 KT_PLUGIN_DEFINE(kml_arm) = {
     KT_PLUGIN_HEADER(kml_arm),
     .version = KT_VERSION,
-    .description = "int8 weights with a scale per row, or 4-bit ones with group scales, quantised from any "
+    .description = "int8 weights with a scale per row, or 4-bit ones with group scales, quantized from any "
                    "source, on ARM, by its own kernels or Huawei's KML; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
     .sources = "part of kt-kernel, Apache-2.0",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codes.c - GGUF's quantised blocks, as ggml defines them (ggml-common.h, ggml-quants.c), as one code
+ * codes.c - GGUF's quantized blocks, as ggml defines them (ggml-common.h, ggml-quants.c), as one code
  * per weight and the scales beside.
  *
  * The value tables of IQ4_NL and MXFP4 are constants of those formats (kvalues_iq4nl and kvalues_mxfp4

@@ -33,15 +33,15 @@ static struct panel open_panel(const struct kt_product *job, enum kt_stage stage
 
 #include "plugins/common/gemm/driver_tmpl.h"
 
-/* Floats are multiplied as floats. A level's own instruction is that of quantised formats. */
+/* Floats are multiplied as floats. A level's own instruction is that of quantized formats. */
 static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = llamafile_layout(instance, layout, error);
-    bool quantised = has_part(layout, KT_STAGE_DOWN, false) ||
+    bool quantized = has_part(layout, KT_STAGE_DOWN, false) ||
                      (!is_linear(&layout->shape) && has_part(layout, KT_STAGE_GATE_UP, false));
     if (status == KT_OK)
         layout->tuned[TUNED_PREFETCH] = prefetch_distance(layout, PREFETCH_BYTES);
-    if (status == KT_OK && !quantised)
+    if (status == KT_OK && !quantized)
         layout->instruction = VEC_FLOAT_FMA;
 #ifdef VEC_SUMS
     if (status == KT_OK)

@@ -5,7 +5,7 @@
  * Weights   A half panel is 16 rows with all their K columns; what is missing in the last one is rows of
  *           zeros. A panel is two half panels: of stage 0 gate and up, of stage 1 the next 32 rows
  *           (gemm/geometry.h).
- *           Quantised half panels: superblocks of 256 columns (the last of a 32-column format may be
+ *           Quantized half panels: superblocks of 256 columns (the last of a 32-column format may be
  *           shorter): [scales][heads][group]..., a group being 32 columns. All that a superblock needs
  *           lies together: a processor follows one ascending stream from memory, and reads half as
  *           fast where the heads of a half panel lie apart.
@@ -38,7 +38,7 @@
  *           that has, as float32, the factors of its two half panels, 1 where there is none.
  *
  * Activations
- *           One form for all quantised formats (ACT_*), per 256 columns, but for levels and formats that
+ *           One form for all quantized formats (ACT_*), per 256 columns, but for levels and formats that
  *           multiply pairs (shared.h) or bound sums (bounded.h); float32 for the others; a row holds both if
  *           gate and up need both. Level amx multiplies many rows in bfloat16: its rows of stage 0 have that
  *           as well, behind the others; of stage 1, where the rows of a product are known when they are
@@ -246,7 +246,7 @@ static inline bool dtype_is_float(uint32_t dtype)
     return dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_F16 || dtype == KT_DTYPE_BF16;
 }
 
-/* Has a row of activations a part for quantised formats, or one for floats? */
+/* Has a row of activations a part for quantized formats, or one for floats? */
 static inline bool has_part(const struct kt_layout *layout, enum kt_stage stage, bool floats)
 {
     const struct kt_format *format = layout->shape.format;

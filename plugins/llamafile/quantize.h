@@ -103,7 +103,7 @@ INLINE void quantize_groups(const float *x, uint8_t *block)
     memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
 }
 
-/* How a row is quantised: each group with a scale; superblocks share one, with halves of groups as pairs or
+/* How a row is quantized: each group with a scale; superblocks share one, with halves of groups as pairs or
  * with groups (shared.h); groups whose sums are bounded. */
 enum row_rule { RULE_GROUPS, RULE_HALVES_SHARED, RULE_GROUPS_SHARED, RULE_BOUNDED };
 

@@ -32,7 +32,7 @@ INLINE bool find_least_scales(const float *x, bool halves, vf *scales)
 }
 
 /* What blocks of rows take as it is (ACT_PAIRS): a row is copied for each of its experts and threads, but
- * quantised once. `sums` of q over halves, `factors` in both lanes of a group. */
+ * quantized once. `sums` of q over halves, `factors` in both lanes of a group. */
 INLINE void store_pairs(bool halves, int offset, vi sums, vi factors, uint8_t *block)
 {
     const vi starts = vi_sub32(vi_even_odd(vi_set32(0), vi_set32(0x8000)), vi_mul32(sums, vi_set32(offset)));

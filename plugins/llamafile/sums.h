@@ -80,7 +80,7 @@ static const struct sum_weights pair_weights = {{{0}, {0}},
                                                  {-1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}};
 
 /* Of the 64 activations of two groups: of Q1_0 a table each for the first group and for the second; of TQ1_0
- * two for the columns of neighbouring bytes, of one group and then of the other. */
+ * two for the columns of neighboring bytes, of one group and then of the other. */
 INLINE void make_pair_sums(uint32_t dtype, const int8_t *x, uint8_t *to)
 {
     if (dtype == KT_DTYPE_Q1_0) {

@@ -54,7 +54,7 @@ static void close_instance(void *instance)
 KT_PLUGIN_DEFINE(rawint4) = {
     KT_PLUGIN_HEADER(rawint4),
     .version = KT_VERSION,
-    .description = "4-bit weights as published, never quantised again: compressed-tensors, GPTQ, AWQ, MXFP4",
+    .description = "4-bit weights as published, never quantized again: compressed-tensors, GPTQ, AWQ, MXFP4",
     .formats = "int4 f4_e2m1",
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,

@@ -6,7 +6,7 @@
  *   Formats   int4: scale * (code - zero), codes 0..15, zeros as bytes or 8; f4_e2m1: scale times one of 0
  *             0.5 1 1.5 2 3 4 6 or its negative.
  *   Codes     a row's 8 columns in 4 bytes: columns 0 2 4 6 in the low half, 1 3 5 7 in the high half, each
- *             in 4 bits, the first lowest. So a shift and a mask leave two neighbours side by side in
+ *             in 4 bits, the first lowest. So a shift and a mask leave two neighbors side by side in
  *             halves, where a line of bfloat16 has them.
  */
 #ifndef KT_PLUGINS_RAWINT4_H

@@ -5,7 +5,7 @@
     make_model.py [--type q4_k_m|bf16] [--layers 8] [--hollow] FILE.gguf
 
 Numbers are drawn so that activations neither vanish nor grow. Weights of K-quants are random codes below fixed
-scales, which is as good as quantised random numbers where only the time counts. There is no tokenizer. With
+scales, which is as good as quantized random numbers where only the time counts. There is no tokenizer. With
 --hollow the weights are a hole in the file, which takes no room: for verbs that read none.
 """
 

@@ -42,7 +42,7 @@ FORMATS = {
     "iq4_xs": "IQ4_XS",
     "iq3_xxs": "IQ3_XXS",
 }
-# Colours that the colour-blind tell apart; markers and dashes say the same without them.
+# Colors that the color-blind tell apart; markers and dashes say the same without them.
 LINES = {
     "KT-Kernel": ("#c44e00", "s", "--"),
     "ik_llama.cpp": ("#0067a8", "^", "-"),
@@ -77,10 +77,10 @@ def read(path):
 
 
 def draw_line(axes, points, style):
-    colour, marker, dashes = LINES[style]
+    color, marker, dashes = LINES[style]
     tokens = sorted(points)
     values = [points[n] for n in tokens]
-    look = {"color": colour, "marker": marker, "markersize": 5.5, "markeredgewidth": 0, "linewidth": 1.4}
+    look = {"color": color, "marker": marker, "markersize": 5.5, "markeredgewidth": 0, "linewidth": 1.4}
     axes.plot(tokens, values, dashes, clip_on=False, **look)
 
 
@@ -168,9 +168,9 @@ def draw_zen4(ratios, path):
     others = [key for key in ratios if key[0] == ZEN and key[2] != QWEN3]
     for ax, pair in zip(panels[len(names) :], (others[:2], others[2:]), strict=True):
         ax.set_title(", ".join(f"{SHAPES[key[2]]} {FORMATS[key[3]]}" for key in pair), fontsize=8, pad=3)
-        for key, colour in zip(pair, ("avx512", "other")):
+        for key, color in zip(pair, ("avx512", "other")):
             points = ratios[key]["ik_llama.cpp"]
-            draw_line(ax, points, colour)
+            draw_line(ax, points, color)
             lines.append(((*key[1:], "ik_llama.cpp"), points))
     labels = {"avx512": "ik_llama.cpp, AVX-512", "other": "the same, second shape", "avx2": "ik_llama.cpp, AVX2 only"}
     draw_legend(legend, labels.items())

@@ -38,7 +38,7 @@ extern const size_t check_n_levels;
 bool check_can_run(const struct check_level *level);
 /* Says which; false: none. */
 bool check_list_levels(void);
-/* That the level used the modelled tiles, if it has them, and nothing the CPU would refuse. */
+/* That the level used the modeled tiles, if it has them, and nothing the CPU would refuse. */
 void check_tiles(const struct check_level *level);
 
 enum { CHECK_FAIL_NOTHING, CHECK_FAIL_ALLOCATE, CHECK_FAIL_DEQUANTIZE };

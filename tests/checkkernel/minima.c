@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * minima.c - what is added to each weight of a quantised format, whatever its code: the weight of code 0. And
+ * minima.c - what is added to each weight of a quantized format, whatever its code: the weight of code 0. And
  * what a code is multiplied by: by how much the weight of the next code differs.
  *
  * Kernels multiply the codes, which are not negative, and then add the first times the sum of x. Both are

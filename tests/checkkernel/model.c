@@ -3,7 +3,7 @@
  * model.c - products in float64 of the numbers that a kernel multiplies, and how far float32 may be off.
  *
  * A sum of n float32 terms, added one after another, is off by at most (n + 2) * 2^-24 * sum|terms| (to
- * first order), whatever the order; a fused multiply-add rounds once. Quantised formats add one term
+ * first order), whatever the order; a fused multiply-add rounds once. Quantized formats add one term
  * per group of columns (its integer part is exact), so n is taken from the format: K/32 groups, one
  * more term per group where there are minima, and a few for superblocks. Minima make terms larger than
  * the weights that result: |w| + 2 |minimum|, see minima.c. Without minima a weight may still be a point of a

@@ -25,7 +25,7 @@
  *   base s is exact: a power of two times a scale of at most 17 bits. Its sum with the minimum is rounded to
  *   float32, by u (base s + |minimum|) at most, and so are the result and the w of weight_row, by u |w| each.
  *   That is relative to s, not to w: where all codes are 0, weights may be far smaller than s. So w may be
- *   either neighbour of a half that is as near as u (base s + |minimum| + 2 |w|).
+ *   either neighbor of a half that is as near as u (base s + |minimum| + 2 |w|).
  *
  * Fewer rows than the level's crossover go by the first. Of more rows the format chooses, so either will do,
  * but one for all outputs of a row.

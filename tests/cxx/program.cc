@@ -10,13 +10,13 @@
 namespace
 {
 
-// Every initialiser of the headers says the size of its struct and leaves the rest 0.
+// Every initializer of the headers says the size of its struct and leaves the rest 0.
 template <typename T> bool is_sized(const T &value)
 {
     return value.struct_size == sizeof value;
 }
 
-bool initialisers()
+bool initializers()
 {
     kt_config_params config = KT_CONFIG_PARAMS_INIT;
     kt_checkpoint_params checkpoint = KT_CHECKPOINT_PARAMS_INIT;
@@ -86,8 +86,8 @@ float compute(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || !initialisers()) {
-        std::fputs(argc == 2 ? "an initialiser is wrong\n" : "usage: program MODEL\n", stderr);
+    if (argc != 2 || !initializers()) {
+        std::fputs(argc == 2 ? "an initializer is wrong\n" : "usage: program MODEL\n", stderr);
         return 2;
     }
     try {

@@ -21,8 +21,8 @@ void check(kt_status status, const kt_error &error)
         throw std::runtime_error(error.message);
 }
 
-// Every initialiser of the header says the size of its struct and leaves the rest 0.
-bool initialisers()
+// Every initializer of the header says the size of its struct and leaves the rest 0.
+bool initializers()
 {
     kt_render_params render = KT_RENDER_PARAMS_INIT;
     kt_parser_params parser = KT_PARSER_PARAMS_INIT;
@@ -70,8 +70,8 @@ std::int32_t choose()
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || !initialisers()) {
-        std::fputs(argc == 2 ? "an initialiser is wrong\n" : "usage: text MODEL\n", stderr);
+    if (argc != 2 || !initializers()) {
+        std::fputs(argc == 2 ? "an initializer is wrong\n" : "usage: text MODEL\n", stderr);
         return 2;
     }
     try {

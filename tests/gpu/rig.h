@@ -95,7 +95,7 @@ void rig_capture(struct rig *rig, struct rig_plan *plan);
 void rig_bring(struct rig *rig, uint32_t batch);
 void rig_fetch(struct rig *rig, uint32_t place);
 
-/* After a synchronisation: no call failed, results[place] is what the batch should give. */
+/* After a synchronization: no call failed, results[place] is what the batch should give. */
 void rig_check_calls(struct rig *rig);
 void rig_check(const struct rig *rig, uint32_t batch, uint32_t place);
 

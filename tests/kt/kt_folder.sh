@@ -17,7 +17,7 @@ for format in block channel; do
         compares "$(field 0 recorded_error)" '<=' 1e-6
     done
 done
-# Against the unquantised model's output that is the error of FP8 itself.
+# Against the unquantized model's output that is the error of FP8 itself.
 kt forward --model "$block" --input "$trace" --backend reference --check --format csv
 exits 0
 compares "$(field 0 recorded_error)" '>=' 0.005

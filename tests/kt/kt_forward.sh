@@ -226,7 +226,7 @@ poke layers.0.hidden_states '\300\177'
 exits 1
 says ' failed$'
 warns 'above the tolerance or failed'
-# A record of zeros: the error is infinite, and quantised weights have no limit that would tell.
+# A record of zeros: the error is infinite, and quantized weights have no limit that would tell.
 cp "$trace" "$dir/bad.safetensors"
 chmod u+w "$dir/bad.safetensors"
 kt inspect "$trace" --tensors --format csv

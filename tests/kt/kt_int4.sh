@@ -3,7 +3,7 @@
 # kt inspect, kt explain and kt forward on trained weights of 4 bits, and on MXFP8.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 
-# $1 folder, $2 type, $3 least and $4 largest error against the unquantised model
+# $1 folder, $2 type, $3 least and $4 largest error against the unquantized model
 reads()
 {
     for io in mmap read; do

@@ -92,16 +92,16 @@ kt model info "$model"
 says '^name: *tiny$'
 
 # Other people's lines stay, and are named where they may be a mistake.
-printf '; of mine\n[tiny]\npath = %s\n# note\ncolour = blue\ncontxt = 7\n\n; of second\n[second]\npath = %s\n' \
+printf '; of mine\n[tiny]\npath = %s\n# note\ncolor = blue\ncontxt = 7\n\n; of second\n[second]\npath = %s\n' \
     "$model" "$dir/second.gguf" >"$registry"
 kt model edit tiny --context 256
 exits 0
 kt model edit tiny --unset context --name teeny
 exits 0
-holds "$registry" "; of mine\n[teeny]\npath = $model\n# note\ncolour = blue\ncontxt = 7\n\n; of second\n[second]\npath = $dir/second.gguf\n"
+holds "$registry" "; of mine\n[teeny]\npath = $model\n# note\ncolor = blue\ncontxt = 7\n\n; of second\n[second]\npath = $dir/second.gguf\n"
 kt model info teeny
 exits 0
-warns 'models.ini:5: .teeny. colour: no such key'
+warns 'models.ini:5: .teeny. color: no such key'
 warns 'models.ini:6: .teeny. contxt: .* did you mean context?'
 kt model edit teeny --unset kv
 exits 1

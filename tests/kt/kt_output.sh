@@ -58,7 +58,7 @@ kt forward --model "$data/tiny-moe-iq4_xs-l0-l3.gguf" --input "$trace" --check -
 says '"reference_error": null'
 says '"recorded_error": 0\.0374'
 
-# Layers that look the same share a line, neighbours or not; who refused is shown when asked for.
+# Layers that look the same share a line, neighbors or not; who refused is shown when asked for.
 kt explain --model "$model" --set core.backend=reference
 exits 0
 says '^0,3  *q4_k q4_k q6_k  *reference  *scalar '

@@ -91,7 +91,7 @@ says '^probe  *skipped  it refuses to work here: there is no vendor library here
 
 # ---- what lies in the file ---------------------------------------------------------------------------
 found "$plugins/kt_constructor.so" constructors '2 functions would run when it is loaded'
-found "$plugins/kt_initialiser.so" constructors 'a function of its own .* without -Wl,-init'
+found "$plugins/kt_initializer.so" constructors 'a function of its own .* without -Wl,-init'
 found "$plugins/kt_bare.so" constructors 'a function of its own .* start-up files are not in it'
 found "$plugins/kt_resolver.so" constructors '1 times a function would run when it is loaded, to choose another'
 found "$plugins/kt_second_symbol.so" symbols 'it exports another_symbol'

@@ -108,12 +108,12 @@ tr '\r' '\n' <"$dir/raw" | sed -n "s/^$esc\[K\(kt bench: .*\)/\1/p" >"$dir/lines
 grep -q 'timing reference with' "$dir/lines" || fail "there is a line of progress: $(cat "$dir/lines")"
 awk 'length > 39 { exit 1 }' "$dir/lines" || fail "it wraps: $(cat "$dir/lines")"
 
-# Colour: only where it is wanted.
+# Color: only where it is wanted.
 for none in NO_COLOR=1 TERM=dumb; do
     terminal 80 backends
     sed -i "s|LD_LIBRARY_PATH|$none &|" "$dir/line"
     script -qec "sh $dir/line" /dev/null </dev/null >"$out" 2>"$err"
     says '^absent  *failed'
-    ! grep -q "$esc" "$out" || fail "$none must leave colours out"
+    ! grep -q "$esc" "$out" || fail "$none must leave colors out"
 done
 finish

@@ -2,7 +2,7 @@
 /*
  * wrong.c - the plugin of fake.c with one fault in what it does: the one that KT_TEST_FAULT names in the
  * environment. tests/kt/kt_plugin.sh says which check must find it. What lies in the file itself is built
- * with -DCONSTRUCTOR, -DINITIALISER, -DRESOLVER, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
+ * with -DCONSTRUCTOR, -DINITIALIZER, -DRESOLVER, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
  */
 #define _GNU_SOURCE
 #define WRONG
@@ -45,7 +45,7 @@ static __attribute__((constructor)) void run_early(void)
     zero = 0;
 }
 #endif
-#if defined INITIALISER /* the linker is told its name */
+#if defined INITIALIZER /* the linker is told its name */
 void run_early(void);
 void run_early(void)
 {

@@ -13,7 +13,7 @@ import kt_kernel
 from kt_kernel import KTMoEWrapper, generate_gpu_experts_masks
 
 # method, checkpoint, where its own output in float64 is recorded, bound (see tests/kt/kt_lib.sh; those that
-# quantise have the error of their format, see plugins/amx_int4/README)
+# quantize have the error of their format, see plugins/amx_int4/README)
 PUBLISHED = 4e-3 + 2**-9
 METHODS = [
     ("RAWINT4", "int4-g32-l0", "int4-g32-l0", PUBLISHED),
@@ -170,7 +170,7 @@ def test_weights_from_tensors(model, torch):
 
 @pytest.mark.parametrize("method", ["AMXINT8", "AMXINT4", "MOE_INT8"])
 def test_weights_from_tensors_are_saved(tmp_path, method):
-    """As KT-Kernel's converter calls it: quantise, save, and load that in another run."""
+    """As KT-Kernel's converter calls it: quantize, save, and load that in another run."""
     (tmp_path / "model").mkdir()
     model, folder = Model(tmp_path / "model", n_layers=2), str(tmp_path / "saved" / "deep")
     order = np.array([1, 0, 3, 2, 5, 4, 7, 6])

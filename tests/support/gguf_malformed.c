@@ -361,7 +361,7 @@ const struct malformed malformed_gguf[] = {
      0x7FFFFFFFFFFFFFC0, KT_E_FORMAT, "tensor \"first\", 9223372036854775744 bytes"},
     {"sum of padded sizes wraps (CVE-2026-27940)", make_many, UINT64_C(1) << 58, 0, 0, KT_E_FORMAT,
      "beyond the end of the file"},
-    {"size of quantised type wraps (CVE-2026-33298)", make_shape, UINT64_C(1) << 32, (UINT64_C(1) << 31) - 1,
+    {"size of quantized type wraps (CVE-2026-33298)", make_shape, UINT64_C(1) << 32, (UINT64_C(1) << 31) - 1,
      2, KT_E_FORMAT, "beyond the end of the file"},
     {"size of a long row wraps (CVE-2026-33298)", make_shape, UINT64_C(1) << 62, 8, TYPE_Q8_0, KT_E_FORMAT,
      "dimension 1 of tensor \"t\" is 8; each must be"},
@@ -470,7 +470,7 @@ const struct malformed right_gguf[] = {
     {"tokens", make_tokens, 4, 0, 0, KT_OK, ""},
     {"tensor up to the last byte", make_shape, 128, 1, TYPE_F32, KT_OK, ""},
     {"offset up to the last byte", make_offset, 480, 0, 0, KT_OK, ""},
-    {"neighbours", make_two, 8, 8, 32, KT_OK, ""},
+    {"neighbors", make_two, 8, 8, 32, KT_OK, ""},
     {"a hole", make_two, 8, 8, 64, KT_OK, ""},
 };
 

@@ -80,7 +80,7 @@ class Glibc:
 
 
 def notice_of(path):
-    """What Debian says of a bundled library's licence, or None."""
+    """What Debian says of a bundled library's license, or None."""
     try:
         owner = run("dpkg", "-S", str(path.resolve())).split(":")[0]
     except (OSError, subprocess.CalledProcessError):

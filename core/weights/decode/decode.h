@@ -2,7 +2,7 @@
 /*
  * decode.h - exact decoding of numbers and of GGUF's blocks to float32.
  *
- * Every product here is exact or rounded once, so neither vectorisation nor a fused multiply-add
+ * Every product here is exact or rounded once, so neither vectorization nor a fused multiply-add
  * can change a result: decoders give the same bits on every machine.
  */
 #ifndef KT_CORE_WEIGHTS_DECODE_DECODE_H
@@ -35,7 +35,7 @@ static inline float kt_bf16_float(uint16_t bits)
     return kt_bits_float((uint32_t)bits << 16);
 }
 
-/* All ones if a < b, else 0, for numbers below 2^31: loops without branches can be vectorised. */
+/* All ones if a < b, else 0, for numbers below 2^31: loops without branches can be vectorized. */
 static inline uint32_t kt_mask_below(uint32_t a, uint32_t b)
 {
     return (uint32_t)((int32_t)(a - b) >> 31);

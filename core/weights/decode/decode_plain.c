@@ -2,7 +2,7 @@
 /* decode_plain.c - plain numbers: floats of 64, 32, 16 and 8 bits. */
 #include "core/weights/decode/decode.h"
 
-/* Loops of a fixed length are vectorised at -O2, too. */
+/* Loops of a fixed length are vectorized at -O2, too. */
 enum { CHUNK = 32 };
 
 #define DECODE(name, type, convert)                                            \

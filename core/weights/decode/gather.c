@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.c - some rows of a view, dequantised, as of an embedding. */
+/* gather.c - some rows of a view, dequantized, as of an embedding. */
 #include "core/base/error.h"
 #include "core/weights/decode/dequantize.h"
 #include "core/weights/decode/encode.h"
@@ -10,7 +10,7 @@
 #include <kt/kt.h>
 #include <string.h>
 
-/* Numbers that are dequantised at a time: whole blocks of every format. */
+/* Numbers that are dequantized at a time: whole blocks of every format. */
 enum { CHUNK = 1024 };
 
 static enum kt_status check(const struct kt_view *view, const int64_t *ids, uint64_t n, uint32_t dtype,

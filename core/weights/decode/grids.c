@@ -4,7 +4,7 @@
  *
  * These numbers are part of the file format and cannot be computed. They are the tables iq2xxs_grid,
  * iq2xs_grid, iq2s_grid, iq1s_grid, iq3xxs_grid and iq3s_grid of ggml (https://github.com/ggml-org/ggml,
- * src/ggml-common.h), which is under the MIT licence, Copyright (c) 2023-2026 The ggml authors. Here the
+ * src/ggml-common.h), which is under the MIT license, Copyright (c) 2023-2026 The ggml authors. Here the
  * points are packed: grids.h says how. They are in files of their own, since llamafile makes weights of them.
  * tests/core/weights/test_grids.c knows what they have in common.
  */

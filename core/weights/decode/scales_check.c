@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Loops of a fixed length are vectorised at -O2, too. */
+/* Loops of a fixed length are vectorized at -O2, too. */
 enum { CHUNK = 32 };
 
 /* Is one of n numbers, without the bits of `drop`, above `most`? */

@@ -184,7 +184,7 @@ static enum kt_status fail_row(const struct decoding *decoding, const struct kt_
                        "is damaged, or convert the original checkpoint with `kt convert`",
                        label, row, (double)scale);
     return kt_fail(decoding->error, KT_E_FORMAT,
-                   "%s: the largest code of row %" PRIu64 " is %d, where quantising to %s makes it %d: "
+                   "%s: the largest code of row %" PRIu64 " is %d, where quantizing to %s makes it %d: "
                    "the file is damaged or packed in another order; convert the original checkpoint "
                    "with `kt convert`",
                    label, row, piece->packing == KT_PACKING_INT4 ? largest / 16 : largest,

@@ -9,7 +9,7 @@
  * and are numbered ((expert * n_parts + part) * 3 + projection) * 2 + role in a layer.
  *
  * They do not name the packing, so it is checked as far as possible: sizes must agree, and the largest code
- * of each row must be 127 (7 for 4 bits), as quantising makes it.
+ * of each row must be 127 (7 for 4 bits), as quantizing makes it.
  *
  * Weights are decoded to int8 rows when experts are requested, and joined over the NUMA parts.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * quantization.c - reads quantization_config of config.json, as compressed-tensors, GPTQ, AWQ and publishers
- * of FP8 write it. It is only compared with the tensors. Lists of modules that were not quantised (ignore,
+ * of FP8 write it. It is only compared with the tensors. Lists of modules that were not quantized (ignore,
  * modules_to_not_convert) are not read, because the tensors show it.
  */
 #include "core/weights/model/quantization.h"

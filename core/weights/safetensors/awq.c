@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * awq.c - transposes AWQ's words of eight rows to rows of nibbles. Quantised values and zero points stay the
+ * awq.c - transposes AWQ's words of eight rows to rows of nibbles. Quantized values and zero points stay the
  * same; only their places change. Scales are shown as they are in the file.
  */
 #include "core/weights/safetensors/awq.h"

@@ -237,7 +237,7 @@ static enum kt_status check_types(const struct kt_checkpoint *checkpoint, struct
     return status;
 }
 
-/* GPTQ and AWQ may leave experts unquantised, but do not make FP8. */
+/* GPTQ and AWQ may leave experts unquantized, but do not make FP8. */
 static enum kt_status check_plain(const struct kt_checkpoint *checkpoint,
                                   const struct kt_model_config *config, const struct kt_tensor *weight,
                                   struct kt_error *error)

@@ -22,7 +22,7 @@ kt convert --input "$data/mxfp4-l0" --output "$dir/none" --method avx512_fp8
 exits 1
 warns 'avx512_fp8 cannot take it: the gate projection is f4_e2m1 with scales in f8_e8m0, which this plugin does not take'
 
-# Beside a backend that takes it too, by quantising it again, it is chosen.
+# Beside a backend that takes it too, by quantizing it again, it is chosen.
 if with_plugin amx_int8; then
     kt forward --model "$data/fp8-block-l0" --input "$trace"
     exits 0

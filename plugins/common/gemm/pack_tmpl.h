@@ -48,7 +48,7 @@ static enum kt_status open_packing(void *instance, const struct kt_pack *job, st
     packing->stride = packing->width + TILE_ROWS;
     packing->rows = host->allocate(host, packing_size(packing));
     if (!packing->rows)
-        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to quantise rows in",
+        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to quantize rows in",
                               (unsigned long long)packing_size(packing));
     return KT_OK;
 }

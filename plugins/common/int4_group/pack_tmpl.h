@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/pack_tmpl.h - quantises 16 rows of a source view to 4 bits, into a tile of each pair of codes.
+ * int4_group/pack_tmpl.h - quantizes 16 rows of a source view to 4 bits, into a tile of each pair of codes.
  *
  * A row's unit is max|w| / 127: a smaller one would cut off the group that holds the maximum, a larger one
  * makes scales coarser, and on Gaussian and on heavier-tailed weights both cost more than they gain. A

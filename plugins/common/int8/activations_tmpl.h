@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/activations_tmpl.h - rows of int8 activations: quantised, and where they lie.
+ * int8/activations_tmpl.h - rows of int8 activations: quantized, and where they lie.
  *
  * Parameters  TILED     1: products read tiles of 16 rows (level amx); 0: row after row
  *             ROW_SUMS  1: a row_meta is followed by sums of q: for each 32 columns two int16, negated: of

@@ -45,7 +45,7 @@ static inline enum kt_status check_shape(const struct instance *self, const stru
         if (!is_source(shape->format[p].dtype))
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s is %s, which is no format of weights "
-                                          "that it could quantise",
+                                          "that it could quantize",
                                   name_projection(shape, p), self->host->dtype_name(shape->format[p].dtype));
     return KT_OK;
 }

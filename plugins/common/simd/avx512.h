@@ -66,7 +66,7 @@ INLINE vi vi_select(vi mask, vi a, vi b)
     return _mm512_ternarylogic_epi32(a, b, mask, 0xe4);
 }
 
-/* Shifts by constants, also without optimisation. */
+/* Shifts by constants, also without optimization. */
 INLINE vi vi_shr(vi v, int bits)
 {
     switch (bits) {

@@ -8,7 +8,7 @@
  *                         exponent is put before it
  *   (code - zero) * scale is one fused product: the offset, -(2^(23 - bit) + zero) * scale, is exact in
  *                         float32 where scales have up to 15 bits
- *   nibbles               a shift brings two neighbours to bits NIBBLE_LOW and NIBBLE_HIGH: 4 shifts for 8
+ *   nibbles               a shift brings two neighbors to bits NIBBLE_LOW and NIBBLE_HIGH: 4 shifts for 8
  *   rounding              to nearest, of even columns halves away from zero, of odd ones towards it: at most
  *                         half a unit of bfloat16, as by the instruction, and without a bias in sums, which
  *                         made results a tenth less exact when all halves went one way

@@ -403,7 +403,7 @@ INLINE vf vf_scale_power(vf v, vf magic)
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(v), power));
 }
 
-/* ---- quantising 32 activations ---- */
+/* ---- quantizing 32 activations ---- */
 
 INLINE uint32_t vec_absmax32(const float *x)
 {

@@ -437,7 +437,7 @@ INLINE vf vf_scale_power(vf v, vf magic)
     return v;
 }
 
-/* ---- quantising 32 activations ---- */
+/* ---- quantizing 32 activations ---- */
 
 /* The largest |x|, as the bits of a float: above 0x7f7fffff if one is infinite or NaN. */
 INLINE uint32_t vec_absmax32(const float *x)

@@ -15,7 +15,7 @@
 /* Eight times the same byte. */
 #define OCTET(a) a, a, a, a, a, a, a, a
 
-/* ---- quantising 32 activations: 256 bits on AVX-512 too; it takes too little time to matter ---- */
+/* ---- quantizing 32 activations: 256 bits on AVX-512 too; it takes too little time to matter ---- */
 
 INLINE uint32_t vec_absmax32(const float *x)
 {

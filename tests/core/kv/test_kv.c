@@ -247,7 +247,7 @@ START_TEST(rows_with_strides)
 END_TEST
 
 /* What q8_0 makes of one row of 32 numbers, the first of which is given. */
-static void quantise(struct kt_kv_sequence *sequence, float first, float second, float *out)
+static void quantize(struct kt_kv_sequence *sequence, float first, float second, float *out)
 {
     float row[64];
     struct kt_kv_rows rows = KT_KV_ROWS_INIT;
@@ -278,23 +278,23 @@ START_TEST(limits_of_q8_0)
     for (float m = 8319008.0f; m > 1e-40f; m *= 0.83f)
         for (int k = 0; k < 8; k++) {
             float second = m * ((float)k / 8 - 0.37f);
-            quantise(sequence, m, second, out);
+            quantize(sequence, m, second, out);
             double bound = (double)m / 254 * (1 + 0x1p-9) + 0x1p-25;
             ck_assert_double_le(fabs((double)out[0] - (double)m), bound);
             ck_assert_double_le(fabs((double)out[1] - (double)second), bound);
         }
     /* Codes times a float16 come back as they are. */
-    quantise(sequence, -127 * 0.0625f, 3 * 0.0625f, out);
+    quantize(sequence, -127 * 0.0625f, 3 * 0.0625f, out);
     ck_assert(out[0] == -127 * 0.0625f && out[1] == 3 * 0.0625f && out[2] == 0);
     memcpy(expected, out, sizeof out);
     const float bad[] = {NAN, INFINITY, -INFINITY, 8319009.0f, 3e38f};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        quantise(sequence, 1, bad[i], out);
+        quantize(sequence, 1, bad[i], out);
         for (int k = 0; k < 32; k++)
             ck_assert_msg(isnan(out[k]), "%g: number %d is %g", (double)bad[i], k, (double)out[k]);
         ck_assert_mem_eq(out + 32, expected + 32, sizeof(float) * 32);
     }
-    quantise(sequence, 0, 0, out);
+    quantize(sequence, 0, 0, out);
     ck_assert(out[0] == 0 && out[31] == 0);
     kt_kv_sequence_close(sequence);
     kt_kv_destroy(kv);

@@ -20,7 +20,7 @@ static atomic_uint next_task;
 static atomic_bool stop;
 static atomic_int failures;
 
-/* A task is a token of a field: neighbours share pages, blocks and cache lines. */
+/* A task is a token of a field: neighbors share pages, blocks and cache lines. */
 static void *write_tasks(void *argument)
 {
     uint64_t base = *(const uint64_t *)argument;

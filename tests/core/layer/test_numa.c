@@ -27,7 +27,7 @@
 
 /*
  * What nodes together may differ from their shards computed one after another on one node, as a fraction of
- * the output: both quantise the same parts of rows, so only float32 is added in another order.
+ * the output: both quantize the same parts of rows, so only float32 is added in another order.
  */
 #define REORDERED 1e-6
 

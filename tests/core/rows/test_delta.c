@@ -202,7 +202,7 @@ static struct rule make_rule(uint32_t rows, uint32_t heads, uint32_t key_heads, 
             double qq = 0.0, kk = 0.0;
             for (uint32_t i = 0; i < key_size; i++) {
                 k[i] += r ? 0.7f * k[i - rule.key_stride] * sqrtf((float)key_size)
-                          : 0.0f; /* neighbours are alike */
+                          : 0.0f; /* neighbors are alike */
                 qq += (double)q[i] * (double)q[i];
                 kk += (double)k[i] * (double)k[i];
             }

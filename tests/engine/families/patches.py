@@ -11,8 +11,8 @@ import sys
 import torch
 
 
-def rotate_neighbours(module):
-    """Rotated pairs are neighbours instead of half a head apart."""
+def rotate_neighbors(module):
+    """Rotated pairs are neighbors instead of half a head apart."""
     def rotate(q, k, cos, sin, unsqueeze_dim=1):
         half = cos.shape[-1] // 2
         cos = cos[..., :half].repeat_interleave(2, -1).unsqueeze(unsqueeze_dim)
@@ -35,7 +35,7 @@ def share_by_remainder(module):
 
 
 def rotate_halves(module):
-    """Rotated pairs are half a head apart instead of neighbours (DeepSeek-V2's complex numbers)."""
+    """Rotated pairs are half a head apart instead of neighbors (DeepSeek-V2's complex numbers)."""
     def rotate(xq, xk, freqs_cis):
         def turn(x):
             pairs = torch.view_as_complex(torch.stack(x.chunk(2, -1), -1).contiguous())

@@ -259,7 +259,7 @@ START_TEST(coded_weights_are_their_numbers)
         }
         double away = difference(logits[0], logits[1], n * row);
         ck_assert_msg(away < 1e-6, "%s: %s: relative difference %g", w.family.name,
-                      i ? "quantised GGUF" : "FP8", away);
+                      i ? "quantized GGUF" : "FP8", away);
         free(logits[0]);
         free(logits[1]);
     }

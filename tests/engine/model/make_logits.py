@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_logits.py MODEL.gguf FILE - logits of a small Qwen3-MoE model in float64, for tests.
 
-The weights are dequantised by the Python package gguf, the rest is numpy. It wrote
+The weights are dequantized by the Python package gguf, the rest is numpy. It wrote
 tests/data/logits/tiny-moe-q4_k_m.f32 from tests/data/tiny-moe/tiny-moe-q4_k_m.gguf: float32 logits
 [positions of KEPT][vocabulary] behind the ids of ids().
 """

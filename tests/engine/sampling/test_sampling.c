@@ -361,7 +361,7 @@ START_TEST(test_distribution)
 }
 END_TEST
 
-/* Draws of neighbouring positions, and of neighbouring seeds, have nothing to do with each other. */
+/* Draws of neighboring positions, and of neighboring seeds, have nothing to do with each other. */
 START_TEST(test_independence)
 {
     enum { DRAWS = 20000 };

@@ -199,7 +199,7 @@ with open(history, encoding="utf-8") as file:
     lines = file.read().split("\n")
 check("a\\\nb\\\nc" in lines or "a\\nb\\nc" in lines, "the history has several lines in one", lines)
 
-# Without colours words say what is reasoning; without escape sequences no mark of pasted text is asked for.
+# Without colors words say what is reasoning; without escape sequences no mark of pasted text is asked for.
 t = Terminal("-p", str(server.port), NO_COLOR="1")
 t.prompt()
 t.type("\x1b[A\x1b[A\r")

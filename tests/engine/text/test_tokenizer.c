@@ -123,7 +123,7 @@ static void expect_stream(const struct kt_tokenizer *tokenizer, const int32_t *i
     kt_detokenizer_destroy(detokenizer);
 }
 
-/* Those that change nothing: no normaliser, no prefix, a token for each byte. */
+/* Those that change nothing: no normalizer, no prefix, a token for each byte. */
 START_TEST(decodes_what_it_encoded)
 {
     static const char *const names[] = {"deepseek-v3", "gpt-4o", "tekken", "spm-never"};
@@ -239,8 +239,8 @@ START_TEST(content_never_becomes_a_control_token)
 }
 END_TEST
 
-/* Tokens that are found after normalising keep to the same rule, also where normalising moves bytes. */
-START_TEST(marks_follow_the_text_through_normalising)
+/* Tokens that are found after normalizing keep to the same rule, also where normalizing moves bytes. */
+START_TEST(marks_follow_the_text_through_normalizing)
 {
     struct kt_tokenizer *tokenizer = text_open(text_data("tokenizers/qwen2.json"));
     int32_t call = kt_tokenizer_find(tokenizer, "<tool_call>", 11);
@@ -442,7 +442,7 @@ int main(void)
     tcase_add_test(tests, bytes_that_are_no_characters_become_one_sign_each);
     tcase_add_loop_test(tests, parts_of_one_kind_are_one_text, 0, N_SMALL);
     tcase_add_loop_test(tests, content_never_becomes_a_control_token, 0, N_SMALL);
-    tcase_add_test(tests, marks_follow_the_text_through_normalising);
+    tcase_add_test(tests, marks_follow_the_text_through_normalizing);
     tcase_add_loop_test(tests, long_words_end, 0, 4);
     tcase_add_test(tests, many_threads_use_one_tokenizer);
     tcase_add_test(tests, nobody_waits_for_its_lock);

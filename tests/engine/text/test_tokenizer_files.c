@@ -86,7 +86,7 @@ START_TEST(names_what_is_wrong_with_a_file)
         {"\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}},", "", KT_E_FORMAT,
          "a Replace without content"},
         {"\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" TIMES_16(PREPEND ",") PREPEND "]},",
-         "", KT_E_UNSUPPORTED, "more than 16 steps of normalisation"},
+         "", KT_E_UNSUPPORTED, "more than 16 steps of normalization"},
         {"", "\"dropout\": 0.5,", KT_E_UNSUPPORTED, "dropout"},
         {"", "\"continuing_subword_prefix\": \"##\",", KT_E_UNSUPPORTED, "continuing_subword_prefix"},
         {"", "\"end_of_word_suffix\": \"</w>\",", KT_E_UNSUPPORTED, "end_of_word_suffix"},
@@ -286,7 +286,7 @@ START_TEST(tags_of_the_template_are_no_content)
 END_TEST
 
 /* 100,000 marks of two classes in turns, and a step that would make gigabytes of a letter. */
-START_TEST(normalising_is_bounded)
+START_TEST(normalizing_is_bounded)
 {
     size_t n = 200000;
     char *text = malloc(n + 1);
@@ -314,7 +314,7 @@ START_TEST(normalising_is_bounded)
     tokenizer = text_open(sandbox_path("t"));
     const struct kt_text_part letter = {"a", 1, 0, 0};
     ck_assert(kt_tokenizer_encode(tokenizer, &letter, 1, 0, &ids, &n_ids, &error) == KT_E_RANGE);
-    ck_assert(strstr(error.message, "normalising") != NULL);
+    ck_assert(strstr(error.message, "normalizing") != NULL);
     kt_tokenizer_destroy(tokenizer);
 }
 END_TEST
@@ -545,7 +545,7 @@ int main(void)
     tcase_add_loop_test(tests, names_what_is_wrong_with_merges, 0, N_MERGES);
     tcase_add_test(tests, reads_what_stands_beside_a_vocabulary);
     tcase_add_test(tests, tags_of_the_template_are_no_content);
-    tcase_add_test(tests, normalising_is_bounded);
+    tcase_add_test(tests, normalizing_is_bounded);
     tcase_add_test(tests, says_which_byte_cannot_be_written);
     tcase_add_test(tests, an_empty_match_cuts);
     tcase_add_test(tests, an_empty_match_is_replaced);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perplexity.c - kt perplexity: how well a model foretells a text. The text is cut into windows; of each, the
- * second half is counted, as llama.cpp's perplexity does, so that every token has at least half a window
- * before it.
+ * perplexity.c - kt perplexity: the perplexity of a model on a text. The text is split into windows; only the
+ * second half of each counts, as in llama.cpp, so that every counted token has at least half a window before
+ * it.
  */
 #include "tools/engine/command/command.h"
 #include "tools/engine/command/logits_file.h"
@@ -50,7 +50,7 @@ static const struct kt_cli_option options[] = {{.name = "context",
 static const struct kt_cli_command command = {
     .usage = "MODEL FILE",
     .about =
-        "Measures how well a language model foretells the text of FILE: exp of the mean of -ln p over the "
+        "Prints the perplexity of a language model on the text of FILE: exp of the mean of -ln p over the "
         "second half of each window. Lower is better; the same text and windows compare backends and formats.",
     .options = options,
     .arguments = "MODEL and FILE",

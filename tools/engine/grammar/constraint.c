@@ -282,8 +282,8 @@ static inline void visit(struct kt_machine *m, const struct kt_trie *trie, uint6
     const struct kt_trie_node *node = &trie->nodes[lane->at];
     uint32_t state = step(m, lane->path[node->depth - 1], node->byte, most_cost);
     lane->path[node->depth] = state;
-    /* Whether a node has a token, whether it is dead, and whether all that is in it is known to fit comes as
-     * if by chance: branches would be foretold wrongly. */
+    /* Whether a node has a token, is dead, or is known to fit completely looks random: the CPU would
+     * mispredict branches. */
     uint32_t id = (uint32_t)trie->ids[node->first];
     mask[id / 64] |= (uint64_t)(state != 0 && node->n > 0) << (id % 64);
     for (uint32_t k = 1; k < node->n && state; k++)

@@ -21,11 +21,11 @@ static const char *name_fp8(const struct kt_view *view)
 }
 
 /* The same layout of four bits is packed in three ways, which config.json names. */
-static const char *name_int4(const char *quantiser)
+static const char *name_int4(const char *quantizer)
 {
-    if (strcmp(quantiser, "gptq") == 0)
+    if (strcmp(quantizer, "gptq") == 0)
         return "GPTQ_INT4";
-    return strcmp(quantiser, "awq") == 0 ? "AWQ" : "RAWINT4";
+    return strcmp(quantizer, "awq") == 0 ? "AWQ" : "RAWINT4";
 }
 
 /* The method that a backend serves; a backend's own name is one, too. */
@@ -46,7 +46,7 @@ static const char *name_packed(const struct kt_moe_info *moe)
 }
 
 static int find_format(const struct kt_cli *cli, struct kt_checkpoint *experts, const struct kt_moe_info *moe,
-                       const char *quantiser, const char **format)
+                       const char *quantizer, const char **format)
 {
     uint32_t dtype = moe->dtype[KT_GATE];
     struct kt_error error;
@@ -61,7 +61,7 @@ static int find_format(const struct kt_cli *cli, struct kt_checkpoint *experts, 
         free(views);
         return code;
     } else {
-        *format = dtype == KT_DTYPE_INT4                            ? name_int4(quantiser)
+        *format = dtype == KT_DTYPE_INT4                            ? name_int4(quantizer)
                   : dtype == KT_DTYPE_I8                            ? name_packed(moe)
                   : dtype == KT_DTYPE_F4_E2M1                       ? "MXFP4"
                   : dtype >= KT_DTYPE_F32 && dtype <= KT_DTYPE_BF16 ? "BF16"
@@ -171,7 +171,7 @@ static int check_model(const struct kt_cli *cli, struct kt_checkpoint *model)
     return KT_EXIT_OK;
 }
 
-static int read_experts(const struct kt_cli *cli, struct kt_checkpoint *experts, const char *quantiser,
+static int read_experts(const struct kt_cli *cli, struct kt_checkpoint *experts, const char *quantizer,
                         struct kt_launch_facts *facts)
 {
     struct kt_checkpoint_info info;
@@ -194,7 +194,7 @@ static int read_experts(const struct kt_cli *cli, struct kt_checkpoint *experts,
     facts->hidden_size = moe.hidden_size;
     facts->intermediate_size = moe.intermediate_size;
     facts->n_moe_layers = info.n_moe_layers < facts->n_layers ? info.n_moe_layers : facts->n_layers;
-    return find_format(cli, experts, &moe, quantiser, &facts->format);
+    return find_format(cli, experts, &moe, quantizer, &facts->format);
 }
 
 int kt_launch_facts(const struct kt_cli *cli, struct kt_checkpoint *model, struct kt_checkpoint *experts,
@@ -202,7 +202,7 @@ int kt_launch_facts(const struct kt_cli *cli, struct kt_checkpoint *model, struc
 {
     struct kt_settings settings;
     struct kt_error error;
-    char quantiser[32];
+    char quantizer[32];
     *facts = (struct kt_launch_facts){.format = NULL};
     int code = check_model(cli, model);
     if (code != KT_EXIT_OK)
@@ -212,15 +212,15 @@ int kt_launch_facts(const struct kt_cli *cli, struct kt_checkpoint *model, struc
     facts->n_layers = kt_settings_need(&settings, NULL, "num_hidden_layers");
     facts->context = kt_settings_uint(&settings, NULL, "max_position_embeddings", 0);
     read_attention(&settings, facts);
-    const json_t *quantised =
+    const json_t *quantized =
         json_object_get(settings.root, "quantization_config"); /* of text and images alike */
-    if (!quantised)
-        quantised = json_object_get(settings.model, "quantization_config");
-    const char *method = json_string_value(json_object_get(quantised, "quant_method"));
-    (void)snprintf(quantiser, sizeof(quantiser), "%s", method ? method : "");
+    if (!quantized)
+        quantized = json_object_get(settings.model, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
+    (void)snprintf(quantizer, sizeof(quantizer), "%s", method ? method : "");
     kt_settings_close(&settings);
     if (settings.status != KT_OK)
         return kt_cli_fail(cli, &error);
-    code = read_experts(cli, experts, quantiser, facts);
+    code = read_experts(cli, experts, quantizer, facts);
     return code == KT_EXIT_OK ? measure(cli, model, facts) : code;
 }

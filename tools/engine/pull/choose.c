@@ -22,7 +22,7 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* A GGUF file of a model, not of what sees for one, or of how one was quantised. */
+/* A GGUF file of a model, not of what sees for one, or of how one was quantized. */
 static bool is_gguf(const char *path)
 {
     const char *name = last_part(path);

@@ -147,7 +147,7 @@ bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const c
     return true;
 }
 
-/* A seed that nobody can foretell, where the request has none. */
+/* An unpredictable seed, for requests without one. */
 static uint64_t make_seed(void)
 {
     uint64_t seed = 0;

@@ -417,7 +417,7 @@ static void write_below(const struct grid *grid, size_t row, size_t terminal)
 }
 
 /* One line of a row: the next part of each cell; text[c] moves on. False: nothing is left. */
-static bool write_line(const struct grid *grid, const char **text, bool colours)
+static bool write_line(const struct grid *grid, const char **text, bool colors)
 {
     struct line line = {.at = 0};
     size_t column = 0;
@@ -429,7 +429,7 @@ static bool write_line(const struct grid *grid, const char **text, bool colours)
         bool right = type != KT_COLUMN_TEXT && type != KT_COLUMN_BOOL;
         size_t n = *text[c] ? fit(text[c], grid->width[c], is_list(grid->column[c])) : 0;
         go_to(&line, column + (right ? grid->width[c] - measure_part(text[c], n) : 0));
-        put_part(&line, text[c], n, colours && is_bad(text[c]));
+        put_part(&line, text[c], n, colors && is_bad(text[c]));
         text[c] += n;
         left |= *text[c] != 0;
         column += grid->width[c] + GAP;
@@ -438,7 +438,7 @@ static bool write_line(const struct grid *grid, const char **text, bool colours)
     return left;
 }
 
-static bool has_colours(void)
+static bool has_colors(void)
 {
     const char *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
     return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
@@ -458,7 +458,7 @@ static void write_table(struct kt_table *table)
 {
     struct grid grid;
     size_t terminal = kt_terminal_width();
-    bool colours = has_colours();
+    bool colors = has_colors();
     fill_grid(table, &grid);
     set_widths(table, &grid, terminal);
     const char **text = kt_cli_alloc(table->cli, grid.n_columns, sizeof(*text));
@@ -473,7 +473,7 @@ static void write_table(struct kt_table *table)
         if (hangs(&grid, r, 0))
             write_paragraph(&(struct line){.at = 0}, grid.text[r * grid.n_columns], is_list(grid.column[0]),
                             terminal);
-        while (write_line(&grid, text, colours))
+        while (write_line(&grid, text, colors))
             ;
         write_below(&grid, r, terminal);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks.c - valid random blocks of GGUF's formats. The simple formats quantise Gaussian numbers; the
+ * blocks.c - valid random blocks of GGUF's formats. The simple formats quantize Gaussian numbers; the
  * others get uniform random quants and scales that give the weights the requested deviation and a mean near
  * 0. Layouts: ggml-common.h of ggml.
  */

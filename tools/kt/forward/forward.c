@@ -15,7 +15,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define REFERENCE "reference"
 #define REFERENCE_LIMIT 2e-2 /* a backend's own rounding, against the reference backend */
-#define EXACT_LIMIT 1e-4     /* the reference backend with unquantised weights, against the record */
+#define EXACT_LIMIT 1e-4     /* the reference backend with unquantized weights, against the record */
 
 static const struct kt_column columns[] = {
     {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
@@ -66,7 +66,7 @@ static bool is_exact(const struct kt_moe_info *moe)
     return true;
 }
 
-/* The limit against the record; < 0: none, since the error of a quantised file is not the computation's. */
+/* The limit against the record; < 0: none, since the error of a quantized file is not the computation's. */
 static double find_recorded_limit(const struct args *args, const struct kt_moe_info *moe,
                                   const struct forward_outcome *outcome)
 {
@@ -443,7 +443,7 @@ static const struct kt_cli_command command =
               "layers.N.output [tokens][hidden] (F32), unless --expected names another file for it.\n"
               "With --check, exit status 1 if an error is above its limit. Against the recorded "
               "output the default limit is 1e-4 where the reference backend runs F32 or BF16 "
-              "weights, --tolerance where another backend runs them, and none for quantised "
+              "weights, --tolerance where another backend runs them, and none for quantized "
               "weights, whose own error it shows.",
      .options = options,
      .opens_checkpoint = true};

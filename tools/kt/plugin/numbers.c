@@ -151,7 +151,7 @@ static void finish_row(struct row *row)
 }
 
 /* The variance that rounding a linear's input gives a sum. Equal numbers are rounded alike, so their errors
- * add up: of the whole row if it has one scale, or of neighbours. */
+ * add up: of the whole row if it has one scale, or of neighbors. */
 static double add_alike(const float *w, const struct row *x)
 {
     double rows = 0, runs = 0, run = 0;

@@ -186,7 +186,7 @@ class Layer(Handle):
         They may be freed afterwards. activation is "silu", "swiglu" (limit) or "swigluoai" (limit and alpha).
 
         store is a folder, made if there is none, into which the packed weights are written too, as layer `index`;
-        Checkpoint opens it. It needs the name of a backend that quantises, and holds such layers only.
+        Checkpoint opens it. It needs the name of a backend that quantizes, and holds such layers only.
         """
         views = [_arrays.on_cpu(array, what) for array, what in ((gate, "gate"), (up, "up"), (down, "down"))]
         experts = _experts(views)

@@ -155,7 +155,7 @@ class Tokenizer(Handle):
         self.pad_token_id: int | None = _or_none(info.pad_token_id)
         self.adds_bos: bool = bool(info.adds_bos)  #: the model expects its text to begin with BOS
         self.adds_eos: bool = bool(info.adds_eos)
-        self.normalizes: bool = bool(info.normalizes)  #: decode() gives normalised text
+        self.normalizes: bool = bool(info.normalizes)  #: decode() gives normalized text
         self._n_tokens = info.n_tokens
 
     def __len__(self) -> int:

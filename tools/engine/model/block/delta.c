@@ -334,7 +334,7 @@ static enum kt_status norm_head(const struct kt_slice *s, uint32_t head, struct 
     return kt_rows_norm(m->rows, &job, error);
 }
 
-/* A job has one head, since the states of neighbouring heads may lie on other NUMA nodes. */
+/* A job has one head, since the states of neighboring heads may lie on other NUMA nodes. */
 static enum kt_status recur_head(const struct kt_slice *s, uint32_t head, void *scratch,
                                  struct kt_error *error)
 {

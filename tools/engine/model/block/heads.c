@@ -6,7 +6,7 @@
  *     formats of GGUF     as they are, unless a scale stands beside them; decoded a few rows at a time, into
  *                         the first cache
  *     FP8 with scales     the same, transposed with its scales where need be
- *     all others          float32: quantised rows of GGUF that must be transposed, as their groups run along
+ *     all others          float32: quantized rows of GGUF that must be transposed, as their groups run along
  *                         rows, and what safetensors have in 4 bits
  */
 #include "tools/engine/model/block/heads.h"

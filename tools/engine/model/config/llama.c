@@ -36,7 +36,7 @@ const struct kt_family kt_family_llama = {.name = "llama",
                                           .classes =
                                               " LlamaForCausalLM MistralForCausalLM MixtralForCausalLM ",
                                           /* Converters permute its queries and keys, so that pairs are
-                                             neighbours. */
+                                             neighbors. */
                                           .gguf_pairing = KT_ROPE_NORM,
                                           .json_pairing = KT_ROPE_NEOX,
                                           .names = {.json_router = "block_sparse_moe.gate"},

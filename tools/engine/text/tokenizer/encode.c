@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * encode.c - text to ids: added tokens are cut out, what is between them is normalised, in which more added
+ * encode.c - text to ids: added tokens are cut out, what is between them is normalized, in which more added
  * tokens may be, and cut into words, and each word into tokens.
  */
 #include "tools/engine/base/fail.h"

@@ -14,7 +14,7 @@ enum kt_status kt_normalizer_add(struct kt_normalizer *normalizer, enum kt_norm_
                                  struct kt_norm_step **step, struct kt_error *error)
 {
     if (normalizer->n == KT_NORM_STEPS)
-        return kt_engine_fail(error, KT_E_UNSUPPORTED, "more than %d steps of normalisation", KT_NORM_STEPS);
+        return kt_engine_fail(error, KT_E_UNSUPPORTED, "more than %d steps of normalization", KT_NORM_STEPS);
     *step = &normalizer->steps[normalizer->n++];
     **step = (struct kt_norm_step){.kind = kind};
     return KT_OK;
@@ -352,7 +352,7 @@ enum kt_status kt_normalize(const struct kt_normalizer *normalizer, struct kt_no
         if (status != KT_OK)
             return status;
         if (writer.text->length > most)
-            return kt_engine_fail(error, KT_E_RANGE, "normalising makes more than %zu bytes of a text", most);
+            return kt_engine_fail(error, KT_E_RANGE, "normalizing makes more than %zu bytes of a text", most);
         in = (struct kt_marked){writer.text->data, in.marks ? writer.marks->data : NULL, writer.text->length};
         side ^= 1;
     }

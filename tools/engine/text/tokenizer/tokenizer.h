@@ -43,7 +43,7 @@ struct kt_tokenizer {
     struct kt_normalizer piece_steps; /**< what is done to each text between added tokens besides */
     struct kt_splitter splitter;
     struct kt_added added;            /**< found in text as it is */
-    struct kt_added added_normalized; /**< found in normalised text */
+    struct kt_added added_normalized; /**< found in normalized text */
     int32_t bos, eos, unk, pad;
     bool adds_bos, adds_eos;
     struct kt_chat_text *chats; /**< [n_chats], the default one first */
