@@ -2,6 +2,8 @@
 /* suggest.c - the nearest of some words, by edit distance. */
 #include "core/base/suggest.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,21 +33,18 @@ static size_t measure(const char *a, size_t a_length, const char *b, size_t b_le
 
 const char *kt_nearest(const char *word, const char *const *candidates, size_t n)
 {
-    size_t length = strlen(word);
-    if (length > LONGEST)
-        return NULL;
-    size_t limit = length ? (length - 1) / 2 : 0;
-    if (limit > FARTHEST)
-        limit = FARTHEST;
+    size_t length = strlen(word), least = SIZE_MAX;
     const char *nearest = NULL;
-    size_t least = limit + 1;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && length <= LONGEST; i++) {
         size_t other = strlen(candidates[i]);
         if (other > LONGEST)
             continue;
+        bool begins = length > 0 && strncmp(word, candidates[i], length) == 0;
         size_t distance = measure(word, length, candidates[i], other);
-        if (distance < least) {
-            least = distance;
+        size_t changes = begins && distance > 0 ? 1 : distance;
+        size_t rank = changes * (LONGEST + 1) + distance; /* of those that begin so, the shortest */
+        if (changes <= FARTHEST && 2 * changes <= other && rank < least) {
+            least = rank;
             nearest = candidates[i];
         }
     }
@@ -54,15 +53,17 @@ const char *kt_nearest(const char *word, const char *const *candidates, size_t n
 
 const char *kt_hint(const char *word, const char *words, char *hint, size_t size)
 {
+    static const char between[] = " ,|";
     char copy[MAX_TEXT], *rest = NULL;
     const char *names[MAX_WORDS];
     size_t n = 0;
     (void)snprintf(copy, sizeof copy, "%s", words);
-    for (char *name = strtok_r(copy, " |", &rest); name && n < MAX_WORDS; name = strtok_r(NULL, " |", &rest))
+    for (char *name = strtok_r(copy, between, &rest); name && n < MAX_WORDS;
+         name = strtok_r(NULL, between, &rest))
         names[n++] = name;
     const char *nearest = kt_nearest(word, names, n);
     hint[0] = '\0';
-    if (nearest)
+    if (nearest && strcmp(nearest, word) != 0)
         (void)snprintf(hint, size, ", did you mean %s?", nearest);
     return hint;
 }

@@ -5,11 +5,12 @@
 
 #include <stddef.h>
 
-/* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
+/* The candidate nearest to `word`, or NULL: one that begins with it, or whose edit distance is at most 3 and
+ * half the candidate's length. */
 const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
 
-/* ", did you mean avx2?" of the words in a text, which stand between spaces or |; "" if none is near. Returns
- * `hint`. */
+/* ", did you mean avx2?" of the words in a text, with spaces, commas or | between them; "" if none is near.
+ * Returns `hint`. */
 enum { KT_HINT_SIZE = 128 };
 const char *kt_hint(const char *word, const char *words, char *hint, size_t size);
 

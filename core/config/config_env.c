@@ -67,6 +67,8 @@ struct search {
 
 static void consider(struct search *search, const char *name)
 {
+    if (strcmp(search->variable, PREFIX) == 0)
+        return;
     const char *pair[] = {search->best, name};
     bool first = search->best[0] == '\0';
     const char *nearest = kt_nearest(search->variable, first ? &name : pair, first ? 1 : 2);

@@ -105,7 +105,7 @@ mistake 1 'the model has no chat template' template "$model"
 case $engine_verbs in *chat*) mistake 1 'template gives it one' chat "$model" --prompt x ;; esac
 mistake 2 '--n-prompt: 0 must be 1 to 1048576' bench "$model" --n-prompt 0
 echo '{"a": 1}' >"$dir/lines"
-mistake 1 'lines:1: no array of ids' detokenize "$model" --json --file "$dir/lines"
+mistake 1 'lines:1: no array of ids' detokenize "$model" --jsonl --file "$dir/lines"
 head -c 300 "$KT_TEST_SOURCE/COPYING" >"$dir/text"
 with_plugin llamafile || finish
 kt perplexity "$model" "$dir/text" --context 16 --save-logits "$dir/logits"

@@ -256,13 +256,14 @@ kt backends llamafle --set plugin.llamafile.module=x
 exits 1
 warns "no backend 'llamafle' is configured, did you mean llamafile?"
 
-# A shared option may stand before the verb, and options may be shortened.
+# A shared option may stand before the verb; an option is given by its whole name.
 kt --format json version
 exits 0
 says '"schema": "kt.version"'
 kt version --form=json
-exits 0
-says '"schema": "kt.version"'
+refused "unknown option --form, did you mean --format?"
+kt --form json version
+refused "unknown option --form, did you mean --format?"
 
 # A file that is not there is a problem, not bad usage.
 kt inspect "$dir/nothing.gguf"

@@ -39,7 +39,7 @@ static int fail_unknown(struct kt_cli *cli, const char *word)
     for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && n < 33; verb++)
         names[n++] = verb->name;
     /* What KT-Kernel's command calls it is no slip of a finger. */
-    const char *near = strcmp(word, "quant") == 0 ? "convert" : kt_cli_nearest(word, names, n);
+    const char *near = strcmp(word, "quant") == 0 ? "convert" : kt_nearest(word, names, n);
     if (near)
         return kt_cli_usage(cli, "unknown verb '%s', did you mean '%s'?", word, near);
     return kt_cli_usage(cli, "unknown verb '%s'", word);

@@ -31,6 +31,8 @@
 #ifndef KT_TOOL_CLI_H
 #define KT_TOOL_CLI_H
 
+#include "core/base/suggest.h"
+
 #include <kt/kt.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,12 +105,18 @@ struct kt_cli_option {
         .name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model), \
         .argument = "MODEL", .hidden = true, .is_argument = true                                     \
     }
-/* Layers as text for kt_model_layers, in `layers` of struct args. */
-#define KT_CLI_LAYERS                                                                                  \
-    {                                                                                                  \
-        .name = "layers", .letter = 'l', .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers), \
-        .argument = "LIST", .help = "layers: 3, 0-3, 0,2 or all (default)"                             \
+/* Layers as text for kt_model_layers, in `layers` of struct args, and their older name. */
+#define KT_CLI_LAYERS_OF(about)                                                                       \
+    {.name = "layers",                                                                                \
+     .letter = 'l',                                                                                   \
+     .type = KT_CLI_TEXT,                                                                             \
+     .offset = offsetof(struct args, layers),                                                         \
+     .argument = "LIST",                                                                              \
+     .help = about},                                                                                  \
+    {                                                                                                 \
+        .name = "layer", .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers), .hidden = true \
     }
+#define KT_CLI_LAYERS KT_CLI_LAYERS_OF("layers: 3, 0-3, 0,2 or all (default)")
 /* Options that stand for a setting. */
 #define KT_CLI_BACKEND                                                                      \
     {                                                                                       \
@@ -198,9 +206,6 @@ const char *kt_cli_backend(struct kt_cli *cli, const char *option, const char *n
 void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
 /* ---- nearest.c ------------------------------------------------------------------------------ */
-
-/* The candidate nearest to `word`, or NULL if none is near. */
-const char *kt_cli_nearest(const char *word, const char *const *candidates, size_t n);
 
 /* ", did you mean frequency?" of the candidate nearest to `word`; "" if none is near. For messages:
  * kt_cli_usage(cli, "%s is not known%s", word, kt_cli_hint(word, names, n).text). */

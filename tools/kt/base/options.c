@@ -330,37 +330,57 @@ static int find_row(const struct kt_cli_rows *list, int key)
     return -1;
 }
 
-/* Reports an option that getopt refused; `word` is the argv entry where it stopped. */
+/* Does the word name this option? "--form" does not name --format, though getopt_long takes it for that. */
+static bool is_named(const struct kt_cli_option *row, const char *word)
+{
+    size_t length = strcspn(word + 2, "=");
+    return strlen(row->name) == length && strncmp(row->name, word + 2, length) == 0;
+}
+
+/* Reports a word that getopt refused, or that is only the beginning of an option's name. */
 static void fail_option(const struct kt_cli *cli, const struct kt_cli_rows *list, int key, const char *word)
 {
     const char *names[MAX_OPTIONS];
     char name[64];
-    if (key == ':') {
-        kt_cli_usage(cli, "%s needs a value", word);
-        return;
-    }
+    size_t n = 0;
     if (strncmp(word, "--", 2) != 0) {
-        kt_cli_usage(cli, "unknown option -%c", optopt);
+        kt_cli_usage(cli, key == ':' ? "-%c needs a value" : "unknown option -%c", optopt);
         return;
     }
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
     for (int i = 0; i < list->n; i++) {
-        names[i] = list->row[i]->name;
-        if (strcmp(names[i], name) == 0) {
-            kt_cli_usage(cli, "--%s takes no value", name);
+        if (is_named(list->row[i], word)) {
+            kt_cli_usage(cli, key == ':' ? "--%s needs a value" : "--%s takes no value", name);
             return;
         }
-    }
-    size_t n = 0;
-    for (int i = 0; i < list->n; i++) {
         if (!list->row[i]->hidden)
             names[n++] = list->row[i]->name;
     }
-    const char *near = kt_cli_nearest(name, names, n);
+    const char *near = kt_nearest(name, names, n);
     if (near)
         kt_cli_usage(cli, "unknown option --%s, did you mean --%s?", name, near);
     else
         kt_cli_usage(cli, "unknown option --%s", name);
+}
+
+enum { NO_OPTION = -1, BAD_OPTION = -2 };
+
+/* The index of the next option's row; BAD_OPTION after a message. */
+static int next_option(const struct kt_cli *cli, const struct kt_cli_rows *list,
+                       const struct getopt_tables *tables, int argc, char **argv)
+{
+    int before = optind ? optind : 1;
+    int key = getopt_long(argc, argv, tables->letters, tables->long_options, NULL);
+    if (key == -1)
+        return NO_OPTION;
+    int index = find_row(list, key);
+    const char *word = argv[optind > before || key == ':' ? optind - 1 : before];
+    if (key >= 256 && optarg == word) /* the value is a word of its own */
+        word = argv[optind - 2];
+    if (index >= 0 && (key < 256 || is_named(list->row[index], word)))
+        return index;
+    fail_option(cli, list, key, word);
+    return BAD_OPTION;
 }
 
 /* Takes the first argument for the option that it stands for, and older names for the newer. */
@@ -447,23 +467,15 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
 {
     struct kt_cli_rows list;
     struct getopt_tables tables;
-    int key;
+    int index;
     kt_cli_options(command, &list);
     fill_tables(&list, ":", &tables);
     cli->exit_code = KT_EXIT_USAGE;
     opterr = 0;
     optind = 0;
-    for (;;) {
-        int before = optind ? optind : 1;
-        key = getopt_long(argc, argv, tables.letters, tables.long_options, NULL);
-        if (key == -1)
-            break;
-        int index = find_row(&list, key);
-        if (index < 0) {
-            const char *word = argv[optind > before || key == ':' ? optind - 1 : before];
-            fail_option(cli, &list, key, word);
+    while ((index = next_option(cli, &list, &tables, argc, argv)) != NO_OPTION) {
+        if (index == BAD_OPTION)
             return false;
-        }
         const struct kt_cli_option *row = list.row[index];
         if (row == &kt_cli_shared[SHARED_HELP] || row == &kt_cli_shared[SHARED_VERSION]) {
             cli->exit_code =
@@ -491,18 +503,15 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
     static const struct kt_cli_command any = {.opens_checkpoint = true};
     struct kt_cli_rows list;
     struct getopt_tables tables;
-    int key;
+    int index;
     kt_cli_options(&any, &list);
     fill_tables(&list, "+:", &tables);
     cli->exit_code = KT_EXIT_USAGE;
     opterr = 0;
     optind = 0;
-    while ((key = getopt_long(argc, argv, tables.letters, tables.long_options, NULL)) != -1) {
-        int index = find_row(&list, key);
-        if (index < 0) {
-            fail_option(cli, &list, key, argv[optind - 1]);
+    while ((index = next_option(cli, &list, &tables, argc, argv)) != NO_OPTION) {
+        if (index == BAD_OPTION)
             return -1;
-        }
         if (list.row[index] == &kt_cli_shared[SHARED_HELP])
             cli->exit_code = kt_cli_help();
         else if (list.row[index] == &kt_cli_shared[SHARED_VERSION])

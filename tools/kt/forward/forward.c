@@ -378,12 +378,7 @@ static int forward(struct forward_run *run)
 
 static const struct kt_cli_option options[] =
     {KT_CLI_MODEL,
-     {.name = "layers",
-      .letter = 'l',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, layers),
-      .argument = "LIST",
-      .help = "layers: 3, 0-3, 0,2 or all (default: all that the input holds)"},
+     KT_CLI_LAYERS_OF("layers: 3, 0-3, 0,2 or all (default: all that the input holds)"),
      {.name = "input",
       .letter = 'i',
       .type = KT_CLI_TEXT,

@@ -72,7 +72,7 @@ struct near {
 static bool is_near(const char *word, const char *name)
 {
     return strcasestr(name, word) || (strlen(name) > 2 && strcasestr(word, name)) ||
-           kt_cli_nearest(word, &name, 1) != NULL;
+           kt_nearest(word, &name, 1) != NULL;
 }
 
 static bool add_near(void *data, const char *name)
