@@ -30,6 +30,7 @@
 #error "llamafile/half_panels_tmpl.h: define DEQUANTIZES"
 #endif
 
+#include "plugins/llamafile/formats.h"
 #include "plugins/llamafile/product.h"
 
 #if DEQUANTIZES
@@ -54,40 +55,13 @@ typedef void (*both_fn)(const uint8_t *half_panel, uint64_t second, uint64_t k, 
 typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,
                               uint64_t distance, uint8_t *to);
 
-/* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
- * and 128 as groups of 32. Those of most models first: level avx_vnni has no others of its own, as each
- * takes the compiler as long. CODES are multiplied as they are, POINTS looked up in a table. */
-#define EACH_WIDE_CODES(DO)                                 \
-    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)   \
-    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)   \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false) \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false) \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false) \
-    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false) \
-    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)
-#define EACH_WIDE_POINTS(DO)                                   \
-    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)  \
-    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false) \
-    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)
+/* What is made of formats.h's rows: of weights in blocks of 64 and 128 the kernels see groups. */
+#define MAKE_TRAITS(dtype, block, bytes, bits, head, scale, unit, offset, compact)                   \
+    {                                                                                                \
+        dtype, bits, head, scale, (block) == SUPERBLOCK ? SUPERBLOCK : GROUP, offset, compact, false \
+    }
 #define EACH_WIDE(DO) EACH_WIDE_CODES(DO) EACH_WIDE_POINTS(DO)
-#define EACH_OTHER_CODES(DO)                                 \
-    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0, false, false)    \
-    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16, false, false)   \
-    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0, false, false)    \
-    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1, false, false) \
-    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1, false, false)
-#define EACH_OTHER_POINTS(DO)                                    \
-    DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0, false, false)     \
-    DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0, false, false)    \
-    DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0, false, false) \
-    DO(iq2_xs, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0, false, false)  \
-    DO(iq3_xxs, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0, false, false) \
-    DO(iq3_s, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0, false, false)     \
-    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0, false, false)
 #define EACH_POINTS(DO) EACH_WIDE_POINTS(DO) EACH_OTHER_POINTS(DO)
-/* The functions of another format, whose half panels only are packed differently. */
-#define EACH_TWIN_OF_CODES(DO) DO(tq2_0, KT_DTYPE_TQ1_0)
-#define EACH_TWIN_OF_POINTS(DO) DO(iq2_xs, KT_DTYPE_IQ2_S)
 #ifdef BORROWS_VNNI
 #define EACH_QUANT(DO) EACH_POINTS(DO)
 #define EACH_TWIN(DO) EACH_TWIN_OF_POINTS(DO)
@@ -95,34 +69,20 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
 #define EACH_QUANT(DO) EACH_WIDE(DO) EACH_OTHER_CODES(DO) EACH_OTHER_POINTS(DO)
 #define EACH_TWIN(DO) EACH_TWIN_OF_CODES(DO) EACH_TWIN_OF_POINTS(DO)
 #endif
-/* The compact forms: as in layout.c's table. */
-#define EACH_COMPACT_POINTS(DO)                                         \
-    DO(iq1_s_compact, KT_DTYPE_IQ1_S, 1, 2, 16, 256, 9, true, false)    \
-    DO(iq1_m_compact, KT_DTYPE_IQ1_M, 1, 2, 24, 256, 9, true, false)    \
-    DO(iq2_xxs_compact, KT_DTYPE_IQ2_XXS, 2, 2, 4, 256, 0, true, false) \
-    DO(iq2_xs_compact, KT_DTYPE_IQ2_XS, 2, 2, 12, 256, 0, true, false)  \
-    DO(iq2_s_compact, KT_DTYPE_IQ2_S, 2, 2, 16, 256, 0, true, false)    \
-    DO(iq3_xxs_compact, KT_DTYPE_IQ3_XXS, 3, 2, 4, 256, 0, true, false) \
-    DO(iq3_s_compact, KT_DTYPE_IQ3_S, 3, 2, 8, 256, 0, true, false)     \
-    DO(tq1_0_compact, KT_DTYPE_TQ1_0, 1, 2, 24, 256, 1, true, false)
 #ifdef BORROWS_VNNI
 #define EACH_COMPACT(DO) EACH_COMPACT_POINTS(DO)
 #define EACH_FLOAT(DO)
 #else
-#define EACH_COMPACT(DO)    \
-    EACH_COMPACT_POINTS(DO) \
-    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, true, false)
-#define EACH_FLOAT(DO)    \
-    DO(f32, KT_DTYPE_F32) \
-    DO(f16, KT_DTYPE_F16) \
-    DO(bf16, KT_DTYPE_BF16)
+#define EACH_COMPACT(DO) EACH_COMPACT_POINTS(DO) EACH_COMPACT_CODES(DO)
+#define EACH_FLOAT(DO) EACH_FLOAT_ROW(DO)
 #endif
 
-#define QUANT_PRODUCT(name, rows, ...)                                                              \
-    static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,       \
-                              const uint8_t *const *sums, uint64_t distance, float *out)            \
-    {                                                                                               \
-        multiply_quants((struct traits){__VA_ARGS__}, rows, half_panel, k, x, sums, distance, out); \
+#define QUANT_PRODUCT(name, rows, ...)                                                                   \
+    static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,            \
+                              const uint8_t *const *sums, uint64_t distance, float *out)                 \
+    {                                                                                                    \
+        multiply_quants((struct traits)MAKE_TRAITS(__VA_ARGS__), rows, half_panel, k, x, sums, distance, \
+                        out);                                                                            \
     }
 #define FLOAT_PRODUCT(name, rows, dtype)                                                      \
     static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x, \
@@ -135,18 +95,19 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
     QUANT_PRODUCT(name, 2, __VA_ARGS__) \
     QUANT_PRODUCT(name, 4, __VA_ARGS__)
-#define FLOAT_PRODUCTS(name, dtype) \
-    FLOAT_PRODUCT(name, 1, dtype)   \
-    FLOAT_PRODUCT(name, 2, dtype)   \
+#define FLOAT_PRODUCTS(name, dtype, ...) \
+    FLOAT_PRODUCT(name, 1, dtype)        \
+    FLOAT_PRODUCT(name, 2, dtype)        \
     FLOAT_PRODUCT(name, 4, dtype)
 
 #ifdef ROWS_BLOCKED
 #if BLOCKS_OF_8
-#define BLOCK_PRODUCT(name, rows, ...)                                                                  \
-    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,        \
-                                    uint64_t distance, float *out)                                      \
-    {                                                                                                   \
-        multiply_panels((struct traits){__VA_ARGS__}, 1, rows, half_panel, 0, k, block, distance, out); \
+#define BLOCK_PRODUCT(name, rows, ...)                                                                       \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,             \
+                                    uint64_t distance, float *out)                                           \
+    {                                                                                                        \
+        multiply_panels((struct traits)MAKE_TRAITS(__VA_ARGS__), 1, rows, half_panel, 0, k, block, distance, \
+                        out);                                                                                \
     }
 #define BLOCK_PRODUCTS(name, ...)       \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
@@ -162,19 +123,19 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
      name##_block_6, name##_block_7, name##_block_8},                \
         NULL
 #else
-#define BLOCK_PRODUCT(name, rows, ...)                                                                 \
-    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,       \
-                                    uint64_t distance, float *out)                                     \
-    {                                                                                                  \
-        multiply_blocked((struct traits){__VA_ARGS__}, rows, CODES_PACKED, half_panel, k, block, rows, \
-                         distance, out);                                                               \
-    }
-#define BLOCKS_PRODUCT(name, ...)                                                                           \
-    static void name##_blocks(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned rows,   \
-                              uint64_t distance, float *out)                                                \
+#define BLOCK_PRODUCT(name, rows, ...)                                                                      \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,            \
+                                    uint64_t distance, float *out)                                          \
     {                                                                                                       \
-        multiply_blocked((struct traits){__VA_ARGS__}, 4, CODES_LEFT, half_panel, k, block, rows, distance, \
-                         out);                                                                              \
+        multiply_blocked((struct traits)MAKE_TRAITS(__VA_ARGS__), rows, CODES_PACKED, half_panel, k, block, \
+                         rows, distance, out);                                                              \
+    }
+#define BLOCKS_PRODUCT(name, ...)                                                                            \
+    static void name##_blocks(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned rows,    \
+                              uint64_t distance, float *out)                                                 \
+    {                                                                                                        \
+        multiply_blocked((struct traits)MAKE_TRAITS(__VA_ARGS__), 4, CODES_LEFT, half_panel, k, block, rows, \
+                         distance, out);                                                                     \
     }
 #define SEVERAL_PRODUCTS(name, ...)     \
     BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
@@ -250,22 +211,19 @@ EACH_QUANT(QUANT_PRODUCTS)
 #define find_paired_kernel(dtype) llamafile_avx512_vnni_paired(dtype)
 #define find_both(dtype, shared) llamafile_avx512_vnni_both(dtype, shared)
 #elif defined ROWS_PAIRED
-#define EACH_PAIRED(DO)                                     \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false) \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false) \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false) \
-    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)
-#define PAIRED_PRODUCT(name, rows, ...)                                                                \
-    static void name##_pairs_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,       \
-                                    uint64_t distance, float *out)                                     \
-    {                                                                                                  \
-        multiply_pairs((struct traits){__VA_ARGS__}, 1, rows, half_panel, 0, k, block, distance, out); \
+#define PAIRED_PRODUCT(name, rows, ...)                                                                     \
+    static void name##_pairs_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,            \
+                                    uint64_t distance, float *out)                                          \
+    {                                                                                                       \
+        multiply_pairs((struct traits)MAKE_TRAITS(__VA_ARGS__), 1, rows, half_panel, 0, k, block, distance, \
+                       out);                                                                                \
     }
 #define BOTH_PAIRED(name, ...)                                                                            \
     static void name##_both(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block, \
                             uint64_t distance, float *out)                                                \
     {                                                                                                     \
-        multiply_pairs((struct traits){__VA_ARGS__}, 2, 8, half_panel, second, k, block, distance, out);  \
+        multiply_pairs((struct traits)MAKE_TRAITS(__VA_ARGS__), 2, 8, half_panel, second, k, block,       \
+                       distance, out);                                                                    \
     }
 #define PAIRED_PRODUCTS(name, ...)       \
     BOTH_PAIRED(name, __VA_ARGS__)       \
@@ -294,12 +252,14 @@ static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
     return kernel;
 }
 
-static void q8_0_both(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block,
-                      uint64_t distance, float *out)
-{
-    multiply_panels((struct traits){KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false}, 2, 8, half_panel, second, k,
-                    block, distance, out);
-}
+#define BOTH_PANELS(name, ...)                                                                            \
+    static void name##_both(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block, \
+                            uint64_t distance, float *out)                                                \
+    {                                                                                                     \
+        multiply_panels((struct traits)MAKE_TRAITS(__VA_ARGS__), 2, 8, half_panel, second, k, block,      \
+                        distance, out);                                                                   \
+    }
+ROW_Q8_0(BOTH_PANELS)
 
 /* Of formats for which it is faster: README has figures. NULL: the others. */
 static both_fn find_both(uint32_t dtype, bool shared)
@@ -311,22 +271,21 @@ static both_fn find_both(uint32_t dtype, bool shared)
 #endif
 #ifdef ROWS_BOUNDED
 /* Those with rows whose sums are bounded (bounded.h). */
-#define EACH_BOUNDED(DO)                                                           \
-    DO(iq4_nl_bounded, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, BOUNDED_OFFSET, false, false) \
-    DO(iq4_xs_bounded, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, BOUNDED_OFFSET, false, false)
-EACH_BOUNDED(BLOCK_PRODUCTS)
+#define BOUNDED_PRODUCTS(name, dtype, block, bytes, bits, head, scale, unit, offset, compact) \
+    BLOCK_PRODUCTS(name##_bounded, dtype, block, bytes, bits, head, scale, unit, BOUNDED_OFFSET, compact)
+EACH_BOUNDED(BOUNDED_PRODUCTS)
 #endif
 EACH_COMPACT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
 #if DEQUANTIZES
-#define QUANT_DEQUANTIZE(name, ...)                                                                 \
-    static void name##_dequantize(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop, \
-                                  uint64_t distance, uint8_t *to)                                   \
-    {                                                                                               \
-        dequantize_quants((struct traits){__VA_ARGS__}, distance, half_panel, k, t, stop, to);      \
+#define QUANT_DEQUANTIZE(name, ...)                                                                       \
+    static void name##_dequantize(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,       \
+                                  uint64_t distance, uint8_t *to)                                         \
+    {                                                                                                     \
+        dequantize_quants((struct traits)MAKE_TRAITS(__VA_ARGS__), distance, half_panel, k, t, stop, to); \
     }
-#define FLOAT_DEQUANTIZE(name, dtype)                                                               \
+#define FLOAT_DEQUANTIZE(name, dtype, ...)                                                          \
     static void name##_dequantize(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop, \
                                   uint64_t distance, uint8_t *to)                                   \
     {                                                                                               \
@@ -351,7 +310,7 @@ EACH_FLOAT(FLOAT_DEQUANTIZE)
 #define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, false, BLOCK_QUANTS),
 #endif
 #define COMPACT_KERNEL(name, dtype, ...) KERNEL(name, dtype, true, BLOCK_QUANTS),
-#define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, false, BLOCK_FLOATS),
+#define FLOAT_KERNEL(name, dtype, ...) KERNEL(name, dtype, false, BLOCK_FLOATS),
 
 /* `compact`: those of the compact forms are asked first. */
 static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
@@ -369,9 +328,10 @@ static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
 }
 
 #ifdef ROWS_BOUNDED
+#define BOUNDED_KERNEL(name, ...) QUANT_KERNEL(name##_bounded, __VA_ARGS__)
 static const struct half_panel_kernel *find_bounded_kernel(uint32_t dtype)
 {
-    static const struct half_panel_kernel kernels[] = {EACH_BOUNDED(QUANT_KERNEL)};
+    static const struct half_panel_kernel kernels[] = {EACH_BOUNDED(BOUNDED_KERNEL)};
     const struct half_panel_kernel *kernel = kernels;
     while (kernel->dtype != dtype) /* dtype_is_bounded */
         kernel++;

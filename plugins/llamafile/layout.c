@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layout.c - sizes: of half panels, of packed objects, of activation rows. */
+#include "plugins/llamafile/formats.h"
 #include "plugins/llamafile/llamafile.h"
 
 #include "plugins/common/bf16/layout_tmpl.h"
 
-static const struct llamafile_format formats[] = {
-    /* dtype, block, bytes, bits, head, scale, unit, offset, compact */
-    {KT_DTYPE_F32, 1, 4, 32, 0, 0, 0, 0, false},       {KT_DTYPE_F16, 1, 2, 16, 0, 0, 0, 0, false},
-    {KT_DTYPE_BF16, 1, 2, 16, 0, 0, 0, 0, false},      {KT_DTYPE_Q4_0, 32, 18, 4, 0, 2, 2, 8, false},
-    {KT_DTYPE_Q4_1, 32, 20, 4, 0, 4, 2, 0, false},     {KT_DTYPE_Q5_0, 32, 22, 5, 0, 2, 2, 16, false},
-    {KT_DTYPE_Q5_1, 32, 24, 5, 0, 4, 2, 0, false},     {KT_DTYPE_Q8_0, 32, 34, 8, 0, 2, 2, 0, false},
-    {KT_DTYPE_Q2_K, 256, 84, 2, 4, 16, 1, 0, false},   {KT_DTYPE_Q3_K, 256, 110, 3, 2, 16, 1, 4, false},
-    {KT_DTYPE_Q4_K, 256, 144, 4, 4, 16, 1, 0, false},  {KT_DTYPE_Q5_K, 256, 176, 5, 4, 16, 1, 0, false},
-    {KT_DTYPE_Q6_K, 256, 210, 6, 2, 16, 1, 32, false}, {KT_DTYPE_IQ4_NL, 32, 18, 4, 0, 2, 2, 0, false},
-    {KT_DTYPE_IQ4_XS, 256, 136, 4, 2, 8, 1, 0, false}, {KT_DTYPE_MXFP4, 32, 17, 4, 0, 1, 1, 12, false},
-    {KT_DTYPE_IQ1_S, 256, 50, 3, 2, 8, 1, 0, false},   {KT_DTYPE_IQ1_M, 256, 56, 3, 2, 16, 1, 0, false},
-    {KT_DTYPE_IQ2_XXS, 256, 66, 3, 2, 8, 1, 0, false}, {KT_DTYPE_IQ2_XS, 256, 74, 3, 2, 16, 1, 0, false},
-    {KT_DTYPE_IQ2_S, 256, 82, 3, 2, 16, 1, 0, false},  {KT_DTYPE_IQ3_XXS, 256, 98, 4, 2, 8, 1, 0, false},
-    {KT_DTYPE_IQ3_S, 256, 110, 4, 2, 8, 1, 0, false},  {KT_DTYPE_TQ1_0, 256, 54, 2, 2, 0, 1, 1, false},
-    {KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1, false},   {KT_DTYPE_NVFP4, 64, 36, 4, 0, 4, 2, 0, false},
-    {KT_DTYPE_Q2_0, 64, 18, 2, 0, 2, 2, 1, false},     {KT_DTYPE_IQ1_S, 256, 50, 1, 2, 16, 1, 9, true},
-    {KT_DTYPE_IQ1_M, 256, 56, 1, 2, 24, 1, 9, true},   {KT_DTYPE_IQ2_XXS, 256, 66, 2, 2, 4, 1, 0, true},
-    {KT_DTYPE_IQ2_XS, 256, 74, 2, 2, 12, 1, 0, true},  {KT_DTYPE_IQ2_S, 256, 82, 2, 2, 16, 1, 0, true},
-    {KT_DTYPE_IQ3_XXS, 256, 98, 3, 2, 4, 1, 0, true},  {KT_DTYPE_IQ3_S, 256, 110, 3, 2, 8, 1, 0, true},
-    {KT_DTYPE_TQ1_0, 256, 54, 1, 2, 24, 1, 1, true},   {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, true},
-};
+#define MAKE_FORMAT(functions, ...) {__VA_ARGS__},
+static const struct llamafile_format formats[] = {EACH_ROW(MAKE_FORMAT)};
 
 const struct llamafile_format *llamafile_format_find(uint32_t dtype, bool compact)
 {
