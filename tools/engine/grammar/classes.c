@@ -3,11 +3,12 @@
 #include "tools/engine/base/buffer.h"
 #include "tools/engine/grammar/pattern.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* What it takes to look at all of Unicode, in steps of a machine. */
-#define COST_OF_UNICODE 400000
+/* Runs of characters of one category: Unicode 16 has 3403. */
+#define MOST_RUNS 8192
 
 /* For one more span, and for the one more that an inverted set may have. */
 static bool make_room(struct kt_regex *r)
@@ -154,19 +155,39 @@ static uint32_t find_categories(const char *text, size_t n)
     return 0;
 }
 
+/* All of Unicode, looked at once. */
+static struct run {
+    uint32_t first, category;
+} runs[MOST_RUNS];
+static uint32_t n_runs;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find_runs(void)
+{
+    for (uint32_t code = 0; code <= 0x10ffff; code++) {
+        uint32_t category = (uint32_t)utf8proc_category((utf8proc_int32_t)code);
+        if (n_runs > 0 && runs[n_runs - 1].category == category)
+            continue;
+        if (n_runs < MOST_RUNS)
+            runs[n_runs] = (struct run){code, category};
+        n_runs++;
+    }
+}
+
 static bool add_categories(struct kt_regex *r, uint32_t categories)
 {
-    uint32_t begin = 0;
-    if (!kt_form_work(r->reader, r->place, COST_OF_UNICODE))
+    (void)pthread_once(&once, find_runs);
+    if (n_runs > MOST_RUNS)
+        return kt_regex_refuse(r, "a property of a Unicode that has too many ranges");
+    if (!kt_form_work(r->reader, r->place, n_runs))
         return false;
-    for (uint32_t code = 0; code <= 0x110000; code++) {
-        bool is_in = code <= 0x10ffff && categories >> utf8proc_category((utf8proc_int32_t)code) & 1;
-        bool goes_on = code > begin;
-        if (is_in)
-            continue;
-        if (goes_on && !kt_class_add(r, begin, code - 1))
+    for (uint32_t i = 0; i < n_runs; i++) {
+        uint32_t first = runs[i].first;
+        bool is_in = categories >> runs[i].category & 1;
+        while (is_in && i + 1 < n_runs && categories >> runs[i + 1].category & 1)
+            i++;
+        if (is_in && !kt_class_add(r, first, i + 1 < n_runs ? runs[i + 1].first - 1 : 0x10ffff))
             return false;
-        begin = code + 1;
     }
     return true;
 }
