@@ -61,7 +61,10 @@ const struct schema_case schema_cases[] = {
     {"{\"enum\": [9007199254740993, 9007199254740992], \"exclusiveMinimum\": 9007199254740992}",
      {"9007199254740993"},
      {"9007199254740992"}},
-    /* Keywords of one type allow others. */
+    /* Keywords of one type allow all others. */
+    {"{\"minimum\": 3, \"required\": [\"a\"]}",
+     {"3", "\"\"", "null", "[1]", "{\"a\": 1}"},
+     {"2", "{}", "{\"b\": 1}"}},
     {"{\"format\": \"ipv4\", \"maxLength\": 0, \"nullable\": true}", {"null"}, {"\"\"", "\"1.1.1.1\""}},
     {"{\"minLength\": 2, \"maxLength\": 1}", {"null", "1.5", "[]", "{\"a\": \"b\"}"}, {"\"\"", "\"ab\""}},
     {"{\"pattern\": \"^a$\", \"minLength\": 2}", {"true", "0"}, {"\"a\"", "\"ab\""}},
@@ -77,7 +80,7 @@ const struct schema_case schema_cases[] = {
      {"{}"}},
     {"{\"minimum\": 2, \"maximum\": 1}", {"\"\"", "null"}, {"1", "2"}},
     {"{\"minItems\": 2, \"maxItems\": 1.0}", {"\"\"", "1", "{}"}, {"[1]", "[1,2]"}},
-    {"{\"minItems\": 1.0, \"maxItems\": 1e20}", {"[1]", "[1, 2]"}, {"[]", "1"}},
+    {"{\"minItems\": 1.0, \"maxItems\": 1e20}", {"[1]", "[1, 2]", "1"}, {"[]"}},
     {"{\"type\": [\"string\", \"null\"], \"pattern\": \"^a$\", \"minLength\": 2}", {"null"}, {"\"a\""}},
     {"{\"type\": \"integer\", \"multipleOf\": 7, \"minimum\": -20, \"maximum\": 1000}",
      {"0", "7", "-14", "994", "98"},
@@ -90,7 +93,7 @@ const struct schema_case schema_cases[] = {
       "{\"x-9\": null, \"x-9\": null}"},
      {"{\"a\": 1}", "{\"x\": null}", "{\"x-9\": 1}", "{\"x-\": 1}", "{\"a-9\": 2}", "{\"\\u0078-\": null}",
       "{\"-\": 1}"}},
-    {"{\"properties\": {\"b\": {\"type\": \"integer\"}, \"ab\": {}}, \"patternProperties\": {\"b\": {\"minimum\": 5}, \"^\\\"\\u001f\": {\"type\": \"boolean\"}}, \"required\": [\"bb\", \"c\"], \"additionalProperties\": {\"type\": \"string\"}}",
+    {"{\"type\": \"object\", \"properties\": {\"b\": {\"type\": \"integer\"}, \"ab\": {}}, \"patternProperties\": {\"b\": {\"type\": \"number\", \"minimum\": 5}, \"^\\\"\\u001f\": {\"type\": \"boolean\"}}, \"required\": [\"bb\", \"c\"], \"additionalProperties\": {\"type\": \"string\"}}",
      {"{\"b\": 5, \"ab\": 6.5, \"bb\": 7, \"c\": \"\"}",
       "{\"bb\": 5, \"c\": \"x\", \"cbc\": 6, \"d\": \"y\"}",
       "{\"bb\": 5, \"c\": \"\", \"\\\"\\u001f\xc3\xa9"
@@ -122,7 +125,7 @@ const struct schema_case schema_cases[] = {
     {"{\"patternProperties\": {\"^x\\\\S$\": {\"type\": \"null\"}}, \"additionalProperties\": {\"type\": \"boolean\"}}",
      {"{\"xy\": null, \"x\": true, \"x \": false, \"x\xc3\xa9\": null, \"x\xc2\xa0\": true, \"\xe6\x97\xa5\": true}"},
      {"{\"xy\": true}", "{\"x\xc3\xa9\": true}", "{\"x\xc2\xa0\": null}"}},
-    {"{\"properties\": {\"x\\n\": {}, \"\xc3\xa9\": {}}, \"patternProperties\": {\"^x\\\\s\": {\"type\": \"null\"}, \"\\\\W$\": {\"minimum\": 5}},"
+    {"{\"properties\": {\"x\\n\": {}, \"\xc3\xa9\": {}}, \"patternProperties\": {\"^x\\\\s\": {\"type\": \"null\"}, \"\\\\W$\": {\"type\": \"number\", \"minimum\": 5}},"
      " \"additionalProperties\": {\"type\": \"boolean\"}}",
      {"{\"\\n\": 5, \"a\\n\xe2\x80\xa8z\": true, \"x\xe2\x80\xa8y\": null}",
       "{\"\xc3\xa9\": 6, \"xy\": true}"},
@@ -156,7 +159,7 @@ const struct schema_case schema_cases[] = {
      {"{}", "{\"a\":true}", "{\"abc\":true}", "{\"ab\":1,\"b\":true,\"\":false}", "{\"\xc3\xa9\":true}",
       "{\"c\\u0061\":true}", "{\"\\n\":true}"},
      {"{\"ab\":true}", "{\"\\u0061b\":true}", "{\"\\\"\":true}", "{\"a\":1}", "{\"a\\u0062\":true}",
-      "{\"b\":true,\"ab\":1}", "{\"\\x\":true}", "1"}},
+      "{\"b\":true,\"ab\":1}", "{\"\\x\":true}"}},
     {"{\"required\": [\"z\"], \"additionalProperties\": {\"type\": \"integer\"}}",
      {"{\"z\":1}", "{\"z\":1,\"y\":2}"},
      {"{}", "{\"y\":1}"}},

@@ -5,6 +5,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define MOST_UNDIVIDED 4
 
 static json_t *get(const json_t *schema, const char *name)
 {
@@ -65,21 +68,113 @@ static void add_bound(const struct kt_form_reader *reader, const json_t *schema,
     bound->is_set = true;
 }
 
+/* What a schema asks of numbers. */
+struct asked {
+    struct kt_program *program;
+    uint32_t types, multiple, next;
+    bool is_multiple; /* of anything */
+    uint32_t not_multiple[MOST_UNDIVIDED];
+    size_t n_not;
+};
+
+static uint32_t range(const struct asked *a, const struct kt_bound *min, const struct kt_bound *max)
+{
+    struct kt_program *p = a->program;
+    bool has_fractions = a->types & KT_IS_NUMBER && !a->is_multiple, is_bounded = min->is_set || max->is_set;
+    bool has_whole = a->types & KT_IS_INTEGER;
+    if (has_fractions && has_whole && a->n_not == 0)
+        return is_bounded ? kt_op_number_range(p, min, max, false, a->next) : kt_op_number(p, false, a->next);
+    uint32_t op = has_fractions ? kt_op_number_range(p, min, max, true, a->next) : 0;
+    const struct kt_divisors divisors = {a->multiple, a->not_multiple, a->n_not};
+    if (has_whole)
+        op = kt_op_split(p, op,
+                         kt_op_integer_range(p, min->is_set ? &min->whole : NULL,
+                                             max->is_set ? &max->whole : NULL, &divisors, a->next));
+    return op;
+}
+
+static int compare(const void *a, const void *b)
+{
+    long double x = kt_form_exactly(*(json_t *const *)a), y = kt_form_exactly(*(json_t *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* The bounds with one more. */
+static struct kt_bound with(const struct kt_form_reader *reader, const struct kt_bound *bound, unsigned name,
+                            json_t *value)
+{
+    struct kt_bound made = *bound;
+    json_t *schema = json_pack("{s:O}", names[name], value);
+    add_bound(reader, schema, name, &made);
+    json_decref(schema);
+    return made;
+}
+
+/* Numbers between those that are left out. */
+static uint32_t ranges(struct kt_form_reader *reader, const struct asked *a, const json_t *none,
+                       struct kt_bound min, const struct kt_bound *max)
+{
+    json_t **numbers = calloc(json_array_size(none) + 1, sizeof(*numbers)), *one;
+    size_t i, n = 0;
+    uint32_t op = 0;
+    if (!numbers) {
+        kt_form_no_memory(reader);
+        return 0;
+    }
+    json_array_foreach (none, i, one) {
+        if (json_is_number(one))
+            numbers[n++] = one;
+    }
+    qsort(numbers, n, sizeof(*numbers), compare);
+    for (i = 0; i < n; i++) {
+        struct kt_bound below = with(reader, max, 3, numbers[i]);
+        op = kt_op_split(a->program, range(a, &min, &below), op);
+        min = with(reader, &min, 1, numbers[i]);
+    }
+    free(numbers);
+    return kt_op_split(a->program, range(a, &min, max), op);
+}
+
+/* A whole number up to the most, or one that divides all integers where there are only these. */
+static bool read_divisor(struct kt_form_reader *reader, const json_t *value, uint32_t types,
+                         const struct kt_place *place, uint32_t *divisor)
+{
+    double number = value ? json_number_value(value) : 1;
+    *divisor = 1;
+    if (!(types & KT_IS_NUMBER) && number < 1 && 1 / number == floor(1 / number))
+        return true;
+    if (number != floor(number) || number > KT_GRAMMAR_MOST_MULTIPLE)
+        return kt_form_fail(reader, KT_E_UNSUPPORTED, place,
+                            "multipleOf is supported for whole numbers up to %d", KT_GRAMMAR_MOST_MULTIPLE);
+    *divisor = (uint32_t)number;
+    return true;
+}
+
 uint32_t kt_form_number(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
                         const struct kt_place *place, uint32_t next)
 {
-    double multiple = get(schema, "multipleOf") ? json_number_value(get(schema, "multipleOf")) : 1;
+    struct asked a = {.program = reader->program, .types = types, .next = next};
     struct kt_bound min = {.is_set = false}, max = {.is_set = false};
-    if (multiple != floor(multiple) || multiple > KT_GRAMMAR_MOST_MULTIPLE) {
-        kt_form_fail(reader, KT_E_UNSUPPORTED, place, "multipleOf is supported for whole numbers up to %d",
-                     KT_GRAMMAR_MOST_MULTIPLE);
-        return 0;
+    const json_t *given = get(schema, "multipleOf"), *one;
+    size_t i;
+    bool done = read_divisor(reader, given, types, place, &a.multiple);
+    a.is_multiple = given != NULL;
+    json_array_foreach (get(schema, KT_FORM_UNDIVIDED), i, one) {
+        if (done && a.n_not == MOST_UNDIVIDED)
+            done = kt_form_fail(reader, KT_E_UNSUPPORTED, place, "more than %d 'not' of multipleOf",
+                                MOST_UNDIVIDED);
+        done = done && read_divisor(reader, one, KT_IS_NUMBER, place, &a.not_multiple[a.n_not]);
+        a.n_not += done;
     }
-    for (unsigned i = 0; i < 4; i++)
-        add_bound(reader, schema, i, i < 2 ? &min : &max);
-    if (types & KT_IS_NUMBER && !get(schema, "multipleOf")) /* else whole numbers, which are numbers, too */
-        return min.is_set || max.is_set ? kt_op_number_range(reader->program, &min, &max, next)
-                                        : kt_op_number(reader->program, false, next);
-    return kt_op_integer_range(reader->program, min.is_set ? &min.whole : NULL,
-                               max.is_set ? &max.whole : NULL, (uint32_t)multiple, next);
+    uint64_t common = a.multiple;
+    for (i = 0; i < a.n_not && done; i++)
+        common *= a.not_multiple[i];
+    if (done && common > KT_GRAMMAR_MOST_MULTIPLE)
+        done =
+            kt_form_fail(reader, KT_E_UNSUPPORTED, place,
+                         "multipleOf, and 'not' of it, are supported for numbers whose product is up to %d",
+                         KT_GRAMMAR_MOST_MULTIPLE);
+    for (unsigned k = 0; k < 4; k++)
+        add_bound(reader, schema, k, k < 2 ? &min : &max);
+    return done ? ranges(reader, &a, get(schema, KT_FORM_NONE), min, &max) : 0;
 }

@@ -93,25 +93,87 @@ uint64_t kt_form_size(const json_t *value)
 
 /* ---- keywords ---- */
 
-enum form { IGNORED, TYPE, SCHEMA, SCHEMAS, MAP, COUNT, NUMBER, DIVISOR, TEXT, NAMES, LIST, ANY, BOOLEAN };
+enum form {
+    IGNORED,
+    ANCHOR,
+    DIALECT,
+    TYPE,
+    SCHEMA,
+    SCHEMAS,
+    MAP,
+    NAME_MAP, /* lists of names, or schemas */
+    COUNT,
+    NUMBER,
+    DIVISOR,
+    TEXT,
+    NAMES,
+    LIST,
+    ANY,
+    BOOLEAN
+};
 
 static const struct keyword {
     const char *name;
     enum form form;
-} keywords[] = {{"title", IGNORED},           {"description", IGNORED}, {"default", IGNORED},
-                {"example", IGNORED},         {"examples", IGNORED},    {"deprecated", IGNORED},
-                {"readOnly", IGNORED},        {"writeOnly", IGNORED},   {"discriminator", IGNORED},
-                {"$comment", IGNORED},        {"$schema", IGNORED},     {"$id", IGNORED},
-                {"$defs", IGNORED}, /* only what is referred to */
-                {"definitions", IGNORED},     {"$ref", TEXT},           {"type", TYPE},
-                {"nullable", BOOLEAN},        {"enum", LIST},           {"const", ANY},
-                {"properties", MAP},          {"required", NAMES},      {"additionalProperties", SCHEMA},
-                {"patternProperties", MAP},   {"items", SCHEMA},        {"prefixItems", SCHEMAS},
-                {"minItems", COUNT},          {"maxItems", COUNT},      {"minLength", COUNT},
-                {"maxLength", COUNT},         {"pattern", TEXT},        {"format", TEXT},
-                {"minimum", NUMBER},          {"maximum", NUMBER},      {"exclusiveMinimum", NUMBER},
-                {"exclusiveMaximum", NUMBER}, {"multipleOf", DIVISOR},  {"anyOf", SCHEMAS},
-                {"oneOf", SCHEMAS},           {"allOf", SCHEMAS}};
+    bool is_composed; /* expand.c takes it away */
+} keywords[] = {{"title", IGNORED, false},
+                {"description", IGNORED, false},
+                {"default", IGNORED, false},
+                {"example", IGNORED, false},
+                {"examples", IGNORED, false},
+                {"deprecated", IGNORED, false},
+                {"readOnly", IGNORED, false},
+                {"writeOnly", IGNORED, false},
+                {"discriminator", IGNORED, false},
+                {"$comment", IGNORED, false},
+                {"$schema", DIALECT, false},
+                {"$id", ANCHOR, false},
+                {"$anchor", IGNORED, false},
+                {"$dynamicAnchor", IGNORED, false},
+                {"$defs", IGNORED, false}, /* only what is referred to */
+                {"definitions", IGNORED, false},
+                {"$ref", TEXT, true},
+                {"$dynamicRef", TEXT, true},
+                {"type", TYPE, false},
+                {"nullable", BOOLEAN, false},
+                {"enum", LIST, false},
+                {"const", ANY, true},
+                {"properties", MAP, false},
+                {"required", NAMES, false},
+                {"additionalProperties", SCHEMA, false},
+                {"patternProperties", MAP, false},
+                {"propertyNames", SCHEMA, false},
+                {"minProperties", COUNT, false},
+                {"maxProperties", COUNT, false},
+                {"dependentRequired", NAME_MAP, true},
+                {"dependentSchemas", MAP, true},
+                {"dependencies", NAME_MAP, true},
+                {"unevaluatedProperties", SCHEMA, true},
+                {"items", SCHEMA, false},
+                {"prefixItems", SCHEMAS, false},
+                {"minItems", COUNT, false},
+                {"maxItems", COUNT, false},
+                {"uniqueItems", BOOLEAN, false},
+                {"contains", SCHEMA, true},
+                {"minContains", COUNT, true},
+                {"maxContains", COUNT, true},
+                {"unevaluatedItems", SCHEMA, true},
+                {"minLength", COUNT, false},
+                {"maxLength", COUNT, false},
+                {"pattern", TEXT, false},
+                {"format", TEXT, false},
+                {"minimum", NUMBER, false},
+                {"maximum", NUMBER, false},
+                {"exclusiveMinimum", NUMBER, false},
+                {"exclusiveMaximum", NUMBER, false},
+                {"multipleOf", DIVISOR, false},
+                {"anyOf", SCHEMAS, true},
+                {"oneOf", SCHEMAS, true},
+                {"allOf", SCHEMAS, true},
+                {"not", SCHEMA, true},
+                {"if", SCHEMA, true},
+                {"then", SCHEMA, true},
+                {"else", SCHEMA, true}};
 
 static const struct keyword *find_keyword(const char *name)
 {
@@ -127,7 +189,20 @@ bool kt_form_asserts(const json_t *schema, const char *except)
     json_t *value;
     json_object_foreach ((json_t *)(uintptr_t)schema, name, value) {
         const struct keyword *keyword = find_keyword(name);
-        if (keyword && keyword->form != IGNORED && !(except && strcmp(name, except) == 0))
+        bool asserts = keyword ? keyword->form > DIALECT : name[0] == '\1';
+        if (asserts && !(except && strcmp(name, except) == 0))
+            return true;
+    }
+    return false;
+}
+
+bool kt_form_is_composed(const json_t *schema)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)schema, name, value) {
+        const struct keyword *keyword = find_keyword(name);
+        if (keyword && keyword->is_composed)
             return true;
     }
     return false;
@@ -139,7 +214,7 @@ static const struct {
 } types[] = {{"null", KT_IS_NULL},       {"boolean", KT_IS_BOOLEAN},
              {"integer", KT_IS_INTEGER}, {"number", KT_IS_NUMBER | KT_IS_INTEGER},
              {"string", KT_IS_STRING},   {"array", KT_IS_ARRAY},
-             {"object", KT_IS_OBJECT}};
+             {"object", KT_IS_OBJECT},   {KT_FORM_FRACTION, KT_IS_NUMBER}};
 
 static uint32_t type_of_name(const json_t *name)
 {
@@ -167,8 +242,9 @@ static bool check_type(struct kt_form_reader *reader, const json_t *type, const 
     const json_t *one;
     size_t i;
     bool done = json_is_string(type) ? type_of_name(type) != 0 : json_array_size(type) > 0;
+    done = done && !(json_is_string(type) && *json_string_value(type) == '\1');
     json_array_foreach (type, i, one) {
-        done = done && type_of_name(one);
+        done = done && type_of_name(one) && *json_string_value(one) != '\1';
     }
     return done || kt_form_fail(reader, KT_E_FORMAT, place, "this is no type, and no list of types");
 }
@@ -205,13 +281,40 @@ static bool next_part(const char **pointer, char *part, size_t size)
     return true;
 }
 
-json_t *kt_form_find(struct kt_form_reader *reader, const json_t *reference, const struct kt_place *place)
+/* Schemas whose $anchor or $dynamicAnchor is a name, anywhere but in values; *n: how many. */
+static json_t *find_anchor(json_t *value, const char *anchor, unsigned *n)
 {
-    const char *pointer = json_string_value(reference);
-    json_t *found = reader->root;
+    static const char *const values[] = {"enum", "const", "default", "examples", "example"};
+    static const char *const names[] = {"$anchor", "$dynamicAnchor"};
+    json_t *found = NULL, *one;
+    const char *name;
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        const char *given = json_string_value(json_object_get(value, names[i]));
+        if (given && strcmp(given, anchor) == 0 && found != value) {
+            found = value;
+            ++*n;
+        }
+    }
+    json_array_foreach (value, i, one) {
+        json_t *inner = find_anchor(one, anchor, n);
+        found = inner ? inner : found;
+    }
+    json_object_foreach (value, name, one) {
+        for (i = 0; i < 5 && strcmp(values[i], name) != 0;)
+            i++;
+        json_t *inner = i == 5 ? find_anchor(one, anchor, n) : NULL;
+        found = inner ? inner : found;
+    }
+    return found;
+}
+
+/* What a pointer leads to; *moves: past an $id, behind which references have another meaning. */
+static json_t *follow(json_t *root, const char *pointer, bool *moves)
+{
+    json_t *found = root;
     char part[256];
-    bool is_local = pointer[0] == '#' && (!pointer[1] || pointer[1] == '/');
-    for (pointer += is_local; is_local && *pointer == '/' && found;) {
+    while (*pointer == '/' && found) {
         pointer++;
         if (!next_part(&pointer, part, sizeof(part)))
             found = NULL;
@@ -219,8 +322,32 @@ json_t *kt_form_find(struct kt_form_reader *reader, const json_t *reference, con
             found = part[0] >= '0' && part[0] <= '9' ? json_array_get(found, strtoul(part, NULL, 10)) : NULL;
         else
             found = json_object_get(found, part);
+        *moves = *moves || (found != root && *pointer && json_is_string(json_object_get(found, "$id")));
     }
-    if (!is_local)
+    return found;
+}
+
+json_t *kt_form_find(struct kt_form_reader *reader, const json_t *reference, const struct kt_place *place)
+{
+    const char *pointer = json_string_value(reference);
+    const char *id = json_string_value(json_object_get(reader->root, "$id"));
+    size_t length = id ? strcspn(id, "#") : 0;
+    json_t *found = NULL;
+    bool moves = false;
+    unsigned n = 1;
+    if (length > 0 && strncmp(pointer, id, length) == 0 && (!pointer[length] || pointer[length] == '#'))
+        pointer += length;
+    bool is_local = *pointer == '#' || (!*pointer && pointer != json_string_value(reference));
+    pointer += *pointer == '#';
+    if (is_local && *pointer && *pointer != '/') {
+        n = 0;
+        found = kt_form_work(reader, place, kt_form_size(reader->root))
+                    ? find_anchor(reader->root, pointer, &n)
+                    : NULL;
+    } else if (is_local) {
+        found = follow(reader->root, pointer, &moves);
+    }
+    if (!is_local || moves || n > 1)
         kt_form_fail(
             reader, KT_E_UNSUPPORTED, place,
             "the reference '%.80s' leads elsewhere; only those into this document (#/..) are followed",
@@ -228,7 +355,7 @@ json_t *kt_form_find(struct kt_form_reader *reader, const json_t *reference, con
     else if (!found)
         kt_form_fail(reader, KT_E_FORMAT, place, "the reference '%.80s' leads to nothing",
                      json_string_value(reference));
-    return is_local ? found : NULL;
+    return reader->status == KT_OK ? found : NULL;
 }
 
 /* ---- checks ---- */
@@ -263,20 +390,6 @@ static bool check_list(struct kt_form_reader *reader, const json_t *list, const 
     return true;
 }
 
-static bool check_map(struct kt_form_reader *reader, json_t *map, const struct kt_place *place)
-{
-    const char *name;
-    json_t *one;
-    if (!json_is_object(map))
-        return kt_form_fail(reader, KT_E_FORMAT, place, "this must be an object of schemas");
-    json_object_foreach (map, name, one) {
-        const struct kt_place inner = {place, name, 0};
-        if (!kt_form_check(reader, one, &inner))
-            return false;
-    }
-    return true;
-}
-
 static bool check_names(struct kt_form_reader *reader, const json_t *list, const struct kt_place *place)
 {
     const json_t *one;
@@ -286,6 +399,22 @@ static bool check_names(struct kt_form_reader *reader, const json_t *list, const
         done = done && json_is_string(one);
     }
     return done || kt_form_fail(reader, KT_E_FORMAT, place, "this must be a list of names");
+}
+
+static bool check_map(struct kt_form_reader *reader, json_t *map, const struct kt_place *place,
+                      bool has_names)
+{
+    const char *name;
+    json_t *one;
+    if (!json_is_object(map))
+        return kt_form_fail(reader, KT_E_FORMAT, place, "this must be an object of schemas");
+    json_object_foreach (map, name, one) {
+        const struct kt_place inner = {place, name, 0};
+        if (has_names && json_is_array(one) ? !check_names(reader, one, &inner)
+                                            : !kt_form_check(reader, one, &inner))
+            return false;
+    }
+    return true;
 }
 
 /* A most beyond 2^32 is none; a least that large is not met. */
@@ -305,6 +434,12 @@ static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t 
     case IGNORED:
     case ANY:
         return true;
+    case ANCHOR:
+        return !place->outer || !json_is_string(value) || *json_string_value(value) == '#' ||
+               kt_form_fail(reader, KT_E_UNSUPPORTED, place, "an $id within a document is not supported");
+    case DIALECT:
+        return !json_is_string(value) || strstr(json_string_value(value), "json-schema.org/") ||
+               kt_form_fail(reader, KT_E_UNSUPPORTED, place, "this dialect of schemas is not known");
     case TYPE:
         return check_type(reader, value, place);
     case SCHEMA:
@@ -315,7 +450,9 @@ static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t 
     case SCHEMAS:
         return check_list(reader, value, place);
     case MAP:
-        return check_map(reader, value, place);
+        return check_map(reader, value, place, false);
+    case NAME_MAP:
+        return check_map(reader, value, place, true);
     case COUNT:
         return check_count(reader, value, place);
     case DIVISOR:
@@ -326,7 +463,7 @@ static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t 
     case TEXT:
         if (!json_is_string(value))
             return kt_form_fail(reader, KT_E_FORMAT, place, "this must be a string");
-        return strcmp(place->name, "$ref") != 0 || check_reference(reader, value, place);
+        return place->name[0] != '$' || check_reference(reader, value, place);
     case NAMES:
         return check_names(reader, value, place);
     case LIST:
@@ -337,14 +474,6 @@ static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t 
                kt_form_fail(reader, KT_E_FORMAT, place, "this must be true or false");
     }
     return true;
-}
-
-/* Keywords that say nothing as they stand. */
-static bool is_idle(const char *name, const json_t *value)
-{
-    return (strcmp(name, "uniqueItems") == 0 && json_is_false(value)) ||
-           (strcmp(name, "minProperties") == 0 && json_is_integer(value) && json_integer_value(value) <= 0) ||
-           strncmp(name, "x-", 2) == 0;
 }
 
 bool kt_form_check(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place)
@@ -365,7 +494,7 @@ bool kt_form_check(struct kt_form_reader *reader, const json_t *schema, const st
             break;
         if (keyword)
             done = check_keyword(reader, keyword->form, value, &inner);
-        else if (!is_idle(name, value))
+        else if (strncmp(name, "x-", 2) != 0)
             done = kt_form_fail(reader, KT_E_UNSUPPORTED, &inner, "this keyword is not supported");
     }
     kt_form_leave(reader);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keys.c - keys that fit regular expressions, and keys that do not. */
 #include "tools/engine/grammar/keys.h"
+#include "tools/engine/base/buffer.h"
 #include "tools/engine/grammar/machine.h"
 
 #include <stdlib.h>
@@ -8,9 +9,10 @@
 
 /* Places of a product, sets of expressions that lead to different values, and the steps that a state of a
  * machine counts as, for its 1100 bytes. */
-#define MOST_PLACES 4096
+#define MOST_PLACES 32768
 #define MOST_SETS (1 << KT_KEYS_MOST)
 #define COST_OF_STATE 150
+#define COST_OF_PLACE 32 /* for each expression */
 enum { ANY, NAMES, PATTERNS, MOST_PARTS = PATTERNS + KT_KEYS_MOST };
 
 /* A part reads strings with their quotes, as pattern.c writes characters: each in one way. */
@@ -35,7 +37,9 @@ struct kt_form_keys {
     uint32_t names; /* operation that reads the names left out, of parts[NAMES] */
     struct product *places;
     uint32_t *table; /* places by hash; 0: free, else its number + 1 */
-    size_t n_places;
+    size_t n_places, places_capacity, n_slots;
+    bool has_lengths; /* parts[ANY] counts characters */
+    uint8_t quote;
     uint32_t sets[MOST_SETS], ops[MOST_SETS]; /* where keys of a set of expressions lead */
     size_t n_sets;
     uint32_t rest; /* any text and the closing quote, of a key that fits none; asked for once */
@@ -73,24 +77,28 @@ static bool start_part(struct kt_form_keys *keys, struct part *part, uint32_t op
     part->is_open = true;
     if (!kt_machine_init(&part->machine, &part->program))
         return kt_form_no_memory(keys->reader);
-    part->start = kt_machine_step(&part->machine, kt_machine_start(&part->machine), '"', false);
+    part->start =
+        kt_machine_step(&part->machine, kt_machine_start(&part->machine), part->program.quote, false);
     return !part->machine.failed || kt_form_no_memory(keys->reader);
 }
 
-static bool open_pattern(struct kt_form_keys *keys, const char *pattern, const struct kt_place *place)
+static bool open_pattern(struct kt_form_keys *keys, const char *pattern, const struct kt_place *place,
+                         uint32_t min, uint32_t max)
 {
     struct part *part = &keys->parts[keys->n++];
     struct kt_program *program = keys->reader->program;
     kt_program_init(&part->program);
+    part->program.quote = keys->quote;
     keys->reader->program = &part->program;
     uint32_t end = kt_op_return(&part->program);
-    uint32_t op = kt_form_pattern(keys->reader, pattern, place, 0, UINT32_MAX, end);
+    uint32_t op = kt_form_pattern(keys->reader, pattern, place, min, max, end);
     keys->reader->program = program;
     return start_part(keys, part, op);
 }
 
 struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
-                                       const struct kt_place *object, const char *name)
+                                       const struct kt_place *object, const char *name, uint32_t min,
+                                       uint32_t max)
 {
     struct kt_form_keys *keys = calloc(1, sizeof(*keys));
     const char *pattern;
@@ -102,14 +110,17 @@ struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json
     keys->reader = reader;
     keys->own = (struct kt_place){object, name, 0};
     keys->place = name ? &keys->own : object;
-    bool done = open_pattern(keys, "^[^]*$", keys->place);
+    keys->quote = reader->is_raw ? KT_GRAMMAR_RAW : '"';
+    keys->has_lengths = min > 0 || max != UINT32_MAX;
+    bool done = open_pattern(keys, "^[^]*$", keys->place, min, max);
     kt_program_init(&keys->parts[NAMES].program);
+    keys->parts[NAMES].program.quote = keys->quote;
     keys->n = PATTERNS;
     if (json_object_size(patterns) > KT_KEYS_MOST)
         done = kt_form_fail(reader, KT_E_RANGE, keys->place, "more than %d expressions", KT_KEYS_MOST);
     json_object_foreach ((json_t *)(uintptr_t)patterns, pattern, schema) {
         const struct kt_place inner = {keys->place, pattern, 0};
-        done = done && open_pattern(keys, pattern, name ? &inner : object);
+        done = done && open_pattern(keys, pattern, name ? &inner : object, 0, UINT32_MAX);
     }
     if (done)
         return keys;
@@ -134,11 +145,11 @@ void kt_form_keys_free(struct kt_form_keys *keys)
 /* ---- names ---- */
 
 /* A character below U+0080 as pattern.c writes it; returns its length. */
-static size_t write_character(char c, char text[7])
+static size_t write_character(char c, uint8_t quote, char text[7])
 {
     static const char meant[] = "\b\t\n\f\r\"\\", letters[] = "btnfr\"\\", hex[] = "0123456789abcdef";
     const char *found = strchr(meant, c);
-    if (!found && (uint8_t)c >= ' ') {
+    if (quote == KT_GRAMMAR_RAW || (!found && (uint8_t)c >= ' ')) {
         text[0] = c;
         return 1;
     }
@@ -162,7 +173,8 @@ static uint32_t step_text(struct part *part, uint32_t state, const char *text, s
 
 static bool accepts(struct part *part, uint32_t state)
 {
-    return state && (state = step_text(part, state, "\"", 1)) && part->machine.states[state].accepts;
+    char end = (char)part->program.quote;
+    return state && (state = step_text(part, state, &end, 1)) && part->machine.states[state].accepts;
 }
 
 uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name)
@@ -172,7 +184,7 @@ uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name)
         uint32_t state = keys->parts[i].start;
         char text[7];
         for (const char *c = name; *c && state && afford(keys); c++)
-            state = step_text(&keys->parts[i], state, text, write_character(*c, text));
+            state = step_text(&keys->parts[i], state, text, write_character(*c, keys->quote, text));
         bits |= (uint32_t)accepts(&keys->parts[i], state) << (i - PATTERNS);
         if (keys->parts[i].machine.failed)
             kt_form_no_memory(keys->reader);
@@ -187,10 +199,10 @@ bool kt_form_keys_leave_out(struct kt_form_keys *keys, const char *name)
     size_t n = 0;
     if (!text)
         return kt_form_no_memory(keys->reader);
-    text[n++] = '"';
+    text[n++] = (char)keys->quote;
     for (const char *c = name; *c; c++)
-        n += write_character(*c, text + n);
-    text[n++] = '"';
+        n += write_character(*c, keys->quote, text + n);
+    text[n++] = (char)keys->quote;
     keys->names = kt_op_split(p, kt_op_text(p, text, n, 0, kt_op_return(p)), keys->names);
     free(text);
     return is_whole(keys, p, "the names of members have");
@@ -198,28 +210,59 @@ bool kt_form_keys_leave_out(struct kt_form_keys *keys, const char *name)
 
 /* ---- the product ---- */
 
-static uint32_t find_place(struct kt_form_keys *keys, const uint32_t *states)
+static uint32_t hash_of(const uint32_t *states, size_t n)
 {
     uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < keys->n; i++)
+    for (size_t i = 0; i < n; i++)
         hash = (hash ^ states[i]) * 16777619u;
-    for (size_t slot = hash % (2 * MOST_PLACES);; slot = (slot + 1) % (2 * MOST_PLACES)) {
-        uint32_t number = keys->table[slot];
-        if (number && memcmp(keys->places[number - 1].states, states, keys->n * sizeof(*states)) == 0)
-            return keys->places[number - 1].op;
-        if (number)
-            continue;
-        if (keys->n_places == MOST_PLACES) {
-            kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
-                         "the expressions together need more than %d places", MOST_PLACES);
-            return 0;
-        }
-        struct product *made = &keys->places[keys->n_places];
-        memcpy(made->states, states, keys->n * sizeof(*states));
-        made->op = kt_op_reserve(keys->reader->program);
-        keys->table[slot] = (uint32_t)++keys->n_places;
-        return made->op;
+    return hash ^ hash >> 15;
+}
+
+/* Room for one more place, and for half as many in the table. */
+static bool grow_places(struct kt_form_keys *keys)
+{
+    struct product *grown =
+        kt_array_grow(keys->places, &keys->places_capacity, keys->n_places + 1, sizeof(*grown));
+    size_t n_slots = keys->n_slots ? 2 * keys->n_slots : 64;
+    keys->places = grown ? grown : keys->places;
+    if (!grown || 2 * keys->n_places < keys->n_slots)
+        return grown || kt_form_no_memory(keys->reader);
+    uint32_t *table = calloc(n_slots, sizeof(*table));
+    if (!table)
+        return kt_form_no_memory(keys->reader);
+    for (size_t i = 0; i < keys->n_places; i++) {
+        size_t slot = hash_of(grown[i].states, keys->n) & (n_slots - 1);
+        while (table[slot])
+            slot = (slot + 1) & (n_slots - 1);
+        table[slot] = (uint32_t)i + 1;
     }
+    free(keys->table);
+    keys->table = table;
+    keys->n_slots = n_slots;
+    return true;
+}
+
+static uint32_t find_place(struct kt_form_keys *keys, const uint32_t *states)
+{
+    if (!grow_places(keys))
+        return 0;
+    size_t slot = hash_of(states, keys->n) & (keys->n_slots - 1);
+    for (; keys->table[slot]; slot = (slot + 1) & (keys->n_slots - 1)) {
+        const struct product *known = &keys->places[keys->table[slot] - 1];
+        if (memcmp(known->states, states, keys->n * sizeof(*states)) == 0)
+            return known->op;
+    }
+    if (keys->n_places == MOST_PLACES) {
+        kt_form_fail(keys->reader, KT_E_RANGE, keys->place,
+                     "the expressions together need more than %d places", MOST_PLACES);
+        return 0;
+    }
+    struct product *made = &keys->places[keys->n_places];
+    memset(made, 0, sizeof(*made));
+    memcpy(made->states, states, keys->n * sizeof(*states));
+    made->op = kt_op_reserve(keys->reader->program);
+    keys->table[slot] = (uint32_t)++keys->n_places;
+    return made->op;
 }
 
 struct writing {
@@ -281,21 +324,25 @@ static uint32_t write_byte(const struct writing *w, const uint32_t *from, uint8_
     }
     if (keys->parts[ANY].machine.states[states[ANY]].accepts)
         return end_key(w, states);
-    return others == 0 && states[ANY] == keys->parts[ANY].start ? write_rest(w) : find_place(keys, states);
+    bool is_free = others == 0 && !keys->has_lengths && keys->quote != KT_GRAMMAR_RAW &&
+                   states[ANY] == keys->parts[ANY].start;
+    return is_free ? write_rest(w) : find_place(keys, states);
 }
 
 static uint32_t write_place(const struct writing *w, const uint32_t *states)
 {
     struct kt_range ranges[256];
     size_t n = 0;
-    for (unsigned byte = 0; byte < 256 && w->keys->reader->status == KT_OK; byte++) {
+    bool is_raw = w->keys->quote == KT_GRAMMAR_RAW;
+    for (unsigned byte = 0; byte < 256u - is_raw && w->keys->reader->status == KT_OK; byte++) {
         uint32_t target = write_byte(w, states, (uint8_t)byte);
         if (target && n > 0 && ranges[n - 1].last + 1u == byte && ranges[n - 1].target == target)
             ranges[n - 1].last = (uint8_t)byte;
         else if (target)
             ranges[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, target};
     }
-    return n > 0 ? kt_op_switch(w->keys->reader->program, ranges, n, 0) : 0;
+    uint32_t op = n > 0 ? kt_op_switch(w->keys->reader->program, ranges, n, 0) : 0;
+    return is_raw ? kt_op_split(w->keys->reader->program, write_byte(w, states, KT_GRAMMAR_RAW), op) : op;
 }
 
 /* Where a key can go on with any character, wherever it is in the expressions, masks need not look at each
@@ -329,21 +376,22 @@ uint32_t kt_form_keys_write(struct kt_form_keys *keys, uint32_t (*value)(void *d
     struct writing w = {keys, value, data};
     struct kt_program *p = keys->reader->program;
     uint32_t states[MOST_PARTS] = {0}, first = 0;
-    keys->places = calloc(MOST_PLACES, sizeof(*keys->places));
-    keys->table = calloc(2 * MOST_PLACES, sizeof(*keys->table));
-    if (!keys->places || !keys->table) {
-        kt_form_no_memory(keys->reader);
-        return 0;
-    }
     if (!start_part(keys, &keys->parts[NAMES], keys->names))
         return 0;
     for (size_t i = 0; i < keys->n; i++)
         states[i] = keys->parts[i].start;
     first = find_place(keys, states);
     for (size_t i = 0;
-         i < keys->n_places && afford(keys) && keys->reader->status == KT_OK && p->status == KT_OK; i++)
-        kt_op_place(p, keys->places[i].op, write_place(&w, keys->places[i].states));
-    if (keys->reader->status == KT_OK && p->status == KT_OK)
+         i < keys->n_places && afford(keys) && keys->reader->status == KT_OK && p->status == KT_OK; i++) {
+        const struct product from = keys->places[i]; /* which may move */
+        if (!kt_form_work(keys->reader, keys->place, COST_OF_PLACE * keys->n))
+            break;
+        kt_op_place(p, from.op, write_place(&w, from.states));
+    }
+    if (keys->reader->status == KT_OK && p->status == KT_OK && !keys->has_lengths &&
+        keys->quote != KT_GRAMMAR_RAW)
         note_plain(keys);
+    if (keys->quote == KT_GRAMMAR_RAW)
+        return first;
     return first ? kt_op_byte(p, '"', 0, first) : 0;
 }

@@ -15,9 +15,11 @@
 struct kt_form_keys;
 
 /** The expressions that are names in `patterns`, of the keyword `name` (NULL: the place is the keyword's) at
- * `object`, a place that outlives them. NULL after a failure. */
+ * `object`, a place that outlives them; keys have min .. max characters (UINT32_MAX: any number). NULL after
+ * a failure. Strings have quotes and escapes unless the reader says that they are raw. */
 struct kt_form_keys *kt_form_keys_open(struct kt_form_reader *reader, const json_t *patterns,
-                                       const struct kt_place *object, const char *name);
+                                       const struct kt_place *object, const char *name, uint32_t min,
+                                       uint32_t max);
 void kt_form_keys_free(struct kt_form_keys *keys);
 /** Bits of the expressions that are found in a name. */
 uint32_t kt_form_keys_find(struct kt_form_keys *keys, const char *name);

@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is asked of an expression; of the same one twice, both. */
-enum { FOUND = 1, NOT_FOUND = 2 };
-
 struct looked {
     json_t *parts; /* expressions, and what is asked of each */
     uint32_t next;
@@ -88,7 +85,7 @@ static uint32_t judge(void *data, uint32_t bits)
     json_t *asked;
     uint32_t i = 0;
     json_object_foreach (looked->parts, part, asked) {
-        if (json_integer_value(asked) & (bits >> i & 1 ? NOT_FOUND : FOUND))
+        if (json_integer_value(asked) & (bits >> i & 1 ? KT_TEXT_NOT_FOUND : KT_TEXT_FOUND))
             return 0;
         i++;
     }
@@ -96,30 +93,57 @@ static uint32_t judge(void *data, uint32_t bits)
     return looked->next;
 }
 
-uint32_t kt_form_looked(struct kt_form_reader *reader, const char *pattern, const struct kt_place *place,
-                        uint32_t min, uint32_t max, uint32_t next)
+/* Adds what an expression that looks ahead asks for. */
+static bool take_apart(struct kt_form_reader *reader, json_t *parts, const char *pattern)
 {
-    struct looked looked = {json_object(), next, false};
     const char *at = pattern + 1;
-    char lengths[40];
-    bool done = looked.parts || kt_form_no_memory(reader);
+    bool done = true;
     while (done && looks_ahead(at)) {
         const char *end = find_bracket(at + 3);
-        done = add_part(reader, looked.parts, at + 3, (size_t)(end - at) - 3, true,
-                        at[2] == '=' ? FOUND : NOT_FOUND);
+        done = add_part(reader, parts, at + 3, (size_t)(end - at) - 3, true,
+                        at[2] == '=' ? KT_TEXT_FOUND : KT_TEXT_NOT_FOUND);
         at = end + 1;
     }
-    done = done && add_part(reader, looked.parts, at, strlen(at), false, FOUND);
-    if (done && (min > KT_REGEX_REPEATS || (max != UINT32_MAX && max > KT_REGEX_REPEATS)))
-        done = kt_form_fail(reader, KT_E_UNSUPPORTED, place,
-                            "a pattern that looks ahead is supported beside lengths up to %d only",
-                            KT_REGEX_REPEATS);
-    if (done && (min > 0 || max != UINT32_MAX)) {
-        (void)snprintf(lengths, sizeof(lengths), max == UINT32_MAX ? "[^]{%u,}$" : "[^]{%u,%u}$", min, max);
-        done = done && add_part(reader, looked.parts, lengths, strlen(lengths), false, FOUND);
+    return done && add_part(reader, parts, at, strlen(at), false, KT_TEXT_FOUND);
+}
+
+json_t *kt_form_parts(struct kt_form_reader *reader, const json_t *texts, const struct kt_place *place)
+{
+    json_t *parts = json_object(), *asked;
+    const char *text;
+    bool done = parts || kt_form_no_memory(reader);
+    json_object_foreach ((json_t *)(uintptr_t)texts, text, asked) {
+        json_int_t bits = json_integer_value(asked) | json_integer_value(json_object_get(parts, text));
+        if (!done)
+            break;
+        if (!kt_regex_looks_ahead(text))
+            done = json_object_set_new(parts, text, json_integer(bits)) == 0 || kt_form_no_memory(reader);
+        else if (bits == KT_TEXT_FOUND)
+            done = take_apart(reader, parts, text);
+        else
+            done = kt_form_fail(reader, KT_E_UNSUPPORTED, place,
+                                "'not' of the pattern '%.60s', which looks ahead, is not supported", text);
     }
-    struct kt_form_keys *keys = done ? kt_form_keys_open(reader, looked.parts, place, NULL) : NULL;
-    uint32_t op = keys ? kt_form_keys_write(keys, judge, &looked) : 0;
+    if (done)
+        return parts;
+    json_decref(parts);
+    return NULL;
+}
+
+uint32_t kt_form_looked(struct kt_form_reader *reader, const json_t *texts, const json_t *excluded,
+                        const struct kt_place *place, uint32_t min, uint32_t max, uint32_t next)
+{
+    struct looked looked = {kt_form_parts(reader, texts, place), next, false};
+    struct kt_form_keys *keys =
+        looked.parts ? kt_form_keys_open(reader, looked.parts, place, NULL, min, max) : NULL;
+    const json_t *one;
+    size_t i;
+    bool done = keys != NULL;
+    json_array_foreach (excluded, i, one) {
+        if (json_is_string(one))
+            done = done && kt_form_keys_leave_out(keys, json_string_value(one));
+    }
+    uint32_t op = done ? kt_form_keys_write(keys, judge, &looked) : 0;
     kt_form_keys_free(keys);
     json_decref(looked.parts);
     return looked.is_met ? op : 0;

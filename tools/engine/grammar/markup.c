@@ -5,6 +5,8 @@
  * be read as that.
  */
 #include "tools/engine/grammar/calls.h"
+#include "tools/engine/base/buffer.h"
+#include "tools/engine/grammar/pattern.h"
 #include "tools/engine/text/output/parser.h"
 
 #include <stdlib.h>
@@ -19,6 +21,7 @@ struct value {
     uint32_t json;   /* other values */
     uint32_t others; /* types that these have */
     bool is_any;     /* `text` is to be any string */
+    json_t *limited; /* schemas of strings that have patterns, formats or lengths */
 };
 
 static uint32_t end_tag(struct value *v)
@@ -42,55 +45,104 @@ static uint32_t any_text(struct value *v)
 }
 
 /* Strings of an enum, as they stand. */
-static bool add_constants(struct value *v, const json_t *schema, uint32_t types)
+static bool add_constants(struct value *v, const json_t *schema)
 {
     struct kt_program *p = v->calls->program;
+    json_t *rest = json_copy((json_t *)(uintptr_t)schema);
     const json_t *one;
     size_t i;
+    bool done = rest || kt_form_no_memory(v->calls->reader);
+    (void)json_object_del(rest, "enum");
     json_array_foreach (json_object_get(schema, "enum"), i, one) {
         const char *text = json_string_value(one);
-        if (!text || !kt_form_fits(schema, types, one))
+        if (!done || !text || !kt_form_valid_plain(v->calls->reader, rest, one, v->place))
             continue;
         if (strstr(text, v->markup->value_ends[0]))
-            return kt_form_fail(v->calls->reader, KT_E_UNSUPPORTED, v->place,
+            done = kt_form_fail(v->calls->reader, KT_E_UNSUPPORTED, v->place,
                                 "a constant holds the format's own tag");
         v->text = kt_op_split(p, kt_op_text(p, text, strlen(text), 0, end_tag(v)), v->text);
     }
-    return true;
+    json_decref(rest);
+    return done && v->calls->reader->status == KT_OK;
+}
+
+/* A tag as an expression that finds it. */
+static bool add_escaped(struct kt_buffer *pattern, const char *tag)
+{
+    bool done = true;
+    for (; *tag && done; tag++)
+        done = (!strchr("^$\\.*+?()[]{}|/", *tag) || kt_buffer_add_text(pattern, "\\")) &&
+               kt_buffer_add(pattern, tag, 1);
+    return done && kt_buffer_add_text(pattern, "");
+}
+
+/* Strings of a schema that have none of the tags that would end them, and where other types may come, too, do
+ * not begin as their values do. */
+static bool add_limited(struct value *v, const json_t *schema)
+{
+    static const char first[] = "^(?:[!#-,./:;=-Z^-eg-mo-su-z\\u0080-\\u{10ffff}]|$)";
+    struct kt_form_reader *reader = v->calls->reader;
+    struct kt_buffer tags = {.data = NULL};
+    json_t *texts = kt_form_texts(reader, schema, v->place);
+    bool done = texts != NULL, is_told = v->markup->key_ends[1] != NULL;
+    for (int i = 0; i < v->markup->n_value_ends && done; i++)
+        done = ((i == 0 || kt_buffer_add_text(&tags, "|")) && add_escaped(&tags, v->markup->value_ends[i])) ||
+               kt_form_no_memory(reader);
+    if (done &&
+        (json_object_set_new(texts, tags.data, json_integer(KT_TEXT_NOT_FOUND)) != 0 ||
+         (v->others && !is_told && json_object_set_new(texts, first, json_integer(KT_TEXT_FOUND)) != 0)))
+        done = kt_form_no_memory(reader);
+    uint32_t min = kt_form_count(schema, "minLength", 0),
+             max = kt_form_count(schema, "maxLength", UINT32_MAX);
+    reader->is_raw = true;
+    uint32_t op = done && min <= max ? kt_form_looked(reader, texts, json_object_get(schema, KT_FORM_NONE),
+                                                      v->place, min, max, end_tag(v))
+                                     : 0;
+    reader->is_raw = false;
+    v->text = kt_op_split(v->calls->program, op, v->text);
+    kt_buffer_free(&tags);
+    json_decref(texts);
+    return done;
+}
+
+static bool is_limited(const json_t *schema)
+{
+    static const char *const names[] = {"pattern", "format", "minLength", "maxLength", KT_FORM_TEXTS};
+    const json_t *one;
+    size_t i;
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (json_object_get(schema, names[i]))
+            return true;
+    json_array_foreach (json_object_get(schema, KT_FORM_NONE), i, one) {
+        if (json_is_string(one))
+            return true;
+    }
+    return false;
 }
 
 /* One alternative of a schema. */
 static bool add_plain(struct value *v, const json_t *schema)
 {
-    static const char *const bounds[] = {"pattern", "format", "minLength", "maxLength"};
     uint32_t types = kt_form_types(schema);
-    if (types & KT_IS_STRING) {
-        for (size_t i = 0; i < 4; i++)
-            if (json_object_get(schema, bounds[i]))
-                return kt_form_fail(
-                    v->calls->reader, KT_E_UNSUPPORTED, v->place,
-                    "%s of a string is not supported in arguments that the model writes in tags", bounds[i]);
-        if (json_object_get(schema, "enum") && !add_constants(v, schema, types))
-            return false;
-        v->is_any |= !json_object_get(schema, "enum");
-    }
+    bool has_values = json_object_get(schema, "enum");
+    if (types & KT_IS_STRING && has_values && !add_constants(v, schema))
+        return false;
+    if (types & KT_IS_STRING && !has_values && is_limited(schema) &&
+        json_array_append(v->limited, (json_t *)(uintptr_t)schema) != 0)
+        return kt_form_no_memory(v->calls->reader);
+    v->is_any |= types & KT_IS_STRING && !has_values && !is_limited(schema);
     types &= ~(uint32_t)KT_IS_STRING;
     if (types == 0)
         return true;
-    static const char *const names[] = {"null", "boolean", "integer", "number", "", "array", "object"};
-    json_t *copy = json_copy((json_t *)(uintptr_t)schema), *list = json_array();
-    bool done = copy && list;
-    for (unsigned i = 0; i < 7 && done; i++)
-        if (types & (1u << i))
-            done = json_array_append_new(list, json_string(names[i])) == 0;
-    done = done && json_object_set(copy, "type", list) == 0;
-    if (done && !(json_object_get(schema, "enum") && types == 0)) {
+    json_t *copy = json_copy((json_t *)(uintptr_t)schema);
+    bool done = copy && json_object_set_new(copy, "type", kt_form_type_list(types)) == 0;
+    (void)json_object_del(copy, "nullable");
+    if (done) {
         uint32_t json = kt_form_value(v->calls->reader, copy, v->place, end_tag(v));
         v->json = kt_op_split(v->calls->program, json, v->json);
         v->others |= json ? types : 0;
     }
     json_decref(copy);
-    json_decref(list);
     return done || kt_form_no_memory(v->calls->reader);
 }
 
@@ -103,9 +155,15 @@ static uint32_t read_value(struct value *v, const json_t *schema)
     json_t *list = json_array(), *one;
     size_t i;
     bool done = list ? kt_form_expand(c->reader, schema, v->place, list) : kt_form_no_memory(c->reader);
+    v->limited = done ? json_array() : NULL;
+    done = done && (v->limited || kt_form_no_memory(c->reader));
     json_array_foreach (list, i, one) {
         done = done && add_plain(v, one);
     }
+    json_array_foreach (v->limited, i, one) {
+        done = done && (v->is_any || add_limited(v, one));
+    }
+    json_decref(v->limited);
     json_decref(list);
     if (!done)
         return 0;
@@ -151,15 +209,23 @@ static bool lacks_members(const json_t *schema)
 /* The arguments of a plain schema in the order of its properties, then `next`. */
 static uint32_t members(struct kt_calls *c, const struct kt_markup *m, json_t *schema, uint32_t next)
 {
+    static const char *const refused[] = {"patternProperties", "propertyNames", "minProperties",
+                                          "maxProperties",     "enum",          KT_FORM_SOME};
     struct kt_program *p = c->program;
     json_t *properties = json_object_get(schema, "properties"), *one, *pairs = json_array();
     const struct kt_place outer = {NULL, "properties", 0};
     const char *name;
     if (lacks_members(schema))
         kt_form_fail(c->reader, KT_E_UNSUPPORTED, NULL, "a required argument is not in 'properties'");
-    if (json_object_get(schema, "patternProperties"))
-        kt_form_fail(c->reader, KT_E_UNSUPPORTED, NULL,
-                     "arguments by patternProperties have no form in this format");
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        if (json_object_get(schema, refused[i]))
+            kt_form_fail(c->reader, KT_E_UNSUPPORTED, NULL,
+                         "%s of a tool's arguments, or 'not' of it, has no form in this format",
+                         *refused[i] == '\1' ? "additionalProperties" : refused[i]);
+    if (!(kt_form_types(schema) & KT_IS_OBJECT)) {
+        json_decref(pairs);
+        return 0;
+    }
     json_object_foreach (properties, name, one) {
         if (!pairs || json_array_append_new(pairs, json_pack("[sO]", name, one)) != 0)
             kt_form_no_memory(c->reader);
@@ -182,8 +248,7 @@ static uint32_t members(struct kt_calls *c, const struct kt_markup *m, json_t *s
 /* An object of which nothing is said: anything up to the end of the call. */
 static bool is_open(const json_t *schema)
 {
-    return !json_object_get(schema, "properties") && !json_object_get(schema, "required") &&
-           !json_object_get(schema, "additionalProperties") && !json_object_get(schema, "patternProperties");
+    return !kt_form_asserts(schema, "type");
 }
 
 uint32_t kt_calls_markup(struct kt_calls *c, struct kt_tool *tool, uint32_t next)

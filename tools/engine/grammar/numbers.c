@@ -144,8 +144,12 @@ static uint32_t with_whole(struct kt_program *p, const struct decimal *low, cons
 
 /* low <= number <= high, neither below 0, both below 10^15. */
 static uint32_t decimal_range(struct kt_program *p, const struct decimal *low, const struct decimal *high,
-                              uint32_t next)
+                              bool is_fraction, uint32_t next)
 {
+    static const struct decimal positive = {.is_positive = true};
+    struct decimal first = *low;
+    first.is_positive = first.is_positive || (is_fraction && first.n == 0);
+    low = &first;
     struct kt_whole from, to;
     char text[24];
     if (!high->is_free && low->whole > high->whole)
@@ -154,7 +158,7 @@ static uint32_t decimal_range(struct kt_program *p, const struct decimal *low, c
         return with_whole(p, low, high, low->whole, next);
     uint32_t op = with_whole(p, low, NULL, low->whole, next);
     if (!high->is_free)
-        op = kt_op_split(p, op, with_whole(p, NULL, high, high->whole, next));
+        op = kt_op_split(p, op, with_whole(p, is_fraction ? &positive : NULL, high, high->whole, next));
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)low->whole);
     kt_whole_read(&from, text);
     kt_whole_step(&from, true);
@@ -163,13 +167,15 @@ static uint32_t decimal_range(struct kt_program *p, const struct decimal *low, c
     if (!high->is_free)
         kt_whole_step(&to, false);
     if (kt_whole_compare(&from, &to) <= 0)
-        op = kt_op_split(p, op, kt_op_integer_range(p, &from, &to, 1, behind(p, NULL, NULL, next)));
+        op = kt_op_split(p, op,
+                         kt_op_integer_range(p, &from, &to, NULL,
+                                             behind(p, is_fraction ? &positive : NULL, NULL, next)));
     return op;
 }
 
 /* Magnitudes below 10^15. An open bound is the double next to it, but for 0. */
 static uint32_t small_range(struct kt_program *p, double least, bool least_open, double most, bool most_open,
-                            uint32_t next)
+                            bool is_fraction, uint32_t next)
 {
     struct decimal low, high;
     double from = least_open && least > 0 ? nextafter(least, INFINITY) : least;
@@ -182,7 +188,7 @@ static uint32_t small_range(struct kt_program *p, double least, bool least_open,
         read_decimal(to, &high);
     else
         high = (struct decimal){.is_free = true};
-    return decimal_range(p, &low, &high, next);
+    return decimal_range(p, &low, &high, is_fraction, next);
 }
 
 /* Whole numbers of 16 digits and more. */
@@ -193,14 +199,14 @@ static uint32_t large_range(struct kt_program *p, bool is_negative, const struct
     kt_whole_read(&from, is_negative ? "-1000000000000000" : "1000000000000000");
     if (is_negative) {
         max = !max || kt_whole_compare(max, &from) > 0 ? &from : max;
-        return kt_op_integer_range(p, min, max, 1, next);
+        return kt_op_integer_range(p, min, max, NULL, next);
     }
     min = !min || kt_whole_compare(min, &from) < 0 ? &from : min;
-    return kt_op_integer_range(p, min, max, 1, next);
+    return kt_op_integer_range(p, min, max, NULL, next);
 }
 
 uint32_t kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
-                            uint32_t next)
+                            bool is_fraction, uint32_t next)
 {
     double least = min->is_set ? min->value : -INFINITY, most = max->is_set ? max->value : INFINITY;
     const struct kt_whole *low = min->is_set ? &min->whole : NULL, *high = max->is_set ? &max->whole : NULL;
@@ -208,13 +214,15 @@ uint32_t kt_op_number_range(struct kt_program *p, const struct kt_bound *min, co
     if (least > most)
         return 0;
     if (most >= 0) /* upwards from 0, or from the lower bound */
-        op = small_range(p, least > 0 ? least : 0, least >= 0 && min->is_open, most, max->is_open, next);
+        op = small_range(p, least > 0 ? least : 0, least >= 0 && min->is_open, most, max->is_open,
+                         is_fraction, next);
     if (least < 0) /* downwards; -0 is 0 */
-        below = small_range(p, most < 0 ? -most : 0, most <= 0 && max->is_open, -least, min->is_open, next);
+        below = small_range(p, most < 0 ? -most : 0, most <= 0 && max->is_open, -least, min->is_open,
+                            is_fraction, next);
     op = kt_op_split(p, op, below ? kt_op_byte(p, '-', 0, below) : 0);
-    if (most >= WHOLE_FROM)
+    if (most >= WHOLE_FROM && !is_fraction)
         op = kt_op_split(p, large_range(p, false, low, high, next), op);
-    if (least <= -WHOLE_FROM)
+    if (least <= -WHOLE_FROM && !is_fraction)
         op = kt_op_split(p, large_range(p, true, low, high, next), op);
     return op;
 }

@@ -4,7 +4,9 @@
  * any up to the next one that is required, so each place is "a key of number i or later", which goes on to
  * the places behind it.
  */
+#include "tools/engine/grammar/object.h"
 #include "tools/engine/grammar/keys.h"
+#include "tools/engine/grammar/pattern.h"
 #include "tools/engine/base/dump.h"
 
 #include <stdlib.h>
@@ -14,26 +16,6 @@
 #define MOST_MEMBERS 1000
 /* Bytes of a name beside keys that may be any: each is a call of other_text, in threads of a small stack. */
 #define MOST_NAME 500
-
-struct member {
-    const char *name;
-    const json_t *schema; /* NULL: any value */
-    char *key;            /* its name as JSON */
-    bool is_required;
-};
-
-struct object {
-    struct kt_form_reader *reader;
-    const json_t *schema;
-    const struct kt_place *place;
-    struct member *members;
-    size_t n;
-    const json_t *others;      /* additionalProperties; NULL: any value */
-    json_t *patterns;          /* patternProperties; NULL: none */
-    struct kt_form_keys *keys; /* of them */
-    json_t *made;              /* schemas that are not in the document */
-    uint32_t next;
-};
 
 static bool add_member(struct object *o, const char *name, const json_t *schema)
 {
@@ -60,7 +42,7 @@ static const json_t *add_patterns(struct object *o, const json_t *schema, uint32
     size_t i = 0;
     bool done = all && (!schema || json_array_append(all, (json_t *)(uintptr_t)schema) == 0);
     json_object_foreach (o->patterns, pattern, one) {
-        done = done && (!(bits >> i & 1) || json_array_append(all, one) == 0);
+        done = done && (!(bits >> i & 1) || json_is_true(one) || json_array_append(all, one) == 0);
         i++;
     }
     json_t *both = done ? json_pack("{s:O}", "allOf", all) : NULL;
@@ -73,20 +55,129 @@ static const json_t *add_patterns(struct object *o, const json_t *schema, uint32
                                                                         : both;
 }
 
+/* Bits of expressions that say something of a value. */
+static uint32_t bits_of_values(const struct object *o)
+{
+    json_t *patterns = json_object_get(o->schema, "patternProperties"), *one;
+    uint32_t bits = 0, i = 0;
+    const char *pattern;
+    json_object_foreach (o->patterns, pattern, one) {
+        bits |= (uint32_t)(json_object_get(patterns, pattern) != NULL) << i++;
+    }
+    return bits;
+}
+
+/* May a key be that fits these expressions? */
+static bool is_name(const struct object *o, uint32_t bits)
+{
+    const char *pattern;
+    json_t *one;
+    uint32_t i = 0;
+    json_object_foreach (o->patterns, pattern, one) {
+        bool found = bits >> i++ & 1;
+        json_int_t asked = json_integer_value(json_object_get(o->asked, pattern));
+        if (asked & (found ? KT_TEXT_NOT_FOUND : KT_TEXT_FOUND))
+            return false;
+    }
+    return true;
+}
+
 static bool apply_patterns(struct object *o)
 {
     json_t *properties = json_object_get(o->schema, "properties");
-    o->made = json_array();
-    o->keys = o->made ? kt_form_keys_open(o->reader, o->patterns, o->place, "patternProperties") : NULL;
+    uint32_t of_values = bits_of_values(o);
+    o->keys =
+        kt_form_keys_open(o->reader, o->patterns, o->place, "patternProperties", o->min_name, o->max_name);
     for (size_t i = 0; i < o->n && o->keys; i++) {
         struct member *m = &o->members[i];
-        uint32_t bits = kt_form_keys_find(o->keys, m->name);
+        uint32_t bits = kt_form_keys_find(o->keys, m->name) & of_values;
         if (bits)
             m->schema = add_patterns(o, json_object_get(properties, m->name), bits);
         if ((bits && !m->schema) || !kt_form_keys_leave_out(o->keys, m->name))
             return false;
     }
     return o->keys || kt_form_no_memory(o->reader);
+}
+
+/* ---- propertyNames ---- */
+
+/* Names of an enum are members that may be; no others. */
+static bool add_names(struct object *o, const json_t *plain)
+{
+    const json_t *one;
+    size_t i;
+    json_t *rest = json_copy((json_t *)(uintptr_t)plain), *values = json_object_get(plain, "enum");
+    struct member *grown = realloc(o->members, (o->n + json_array_size(values) + 1) * sizeof(*grown));
+    bool done = (rest && grown) || kt_form_no_memory(o->reader);
+    o->members = grown ? grown : o->members;
+    if (done && o->n + json_array_size(values) > MOST_MEMBERS)
+        done =
+            kt_form_fail(o->reader, KT_E_RANGE, o->place, "an object has more than %d members", MOST_MEMBERS);
+    (void)json_object_del(rest, "enum");
+    json_array_foreach (values, i, one) {
+        const char *name = json_string_value(one);
+        if (done && name && !find_member(o, name) && kt_form_valid_plain(o->reader, rest, one, o->place))
+            done = add_member(o, name, o->others);
+    }
+    json_decref(rest);
+    return done && o->reader->status == KT_OK;
+}
+
+/* Expressions and lengths of names. */
+static bool ask_names(struct object *o, const json_t *plain)
+{
+    json_t *texts = kt_form_texts(o->reader, plain, o->place), *asked;
+    json_t *parts = texts ? kt_form_parts(o->reader, texts, o->place) : NULL;
+    const char *part;
+    bool done = parts != NULL;
+    if (!o->patterns)
+        o->patterns = json_object();
+    json_object_foreach (parts, part, asked) {
+        done =
+            done && o->patterns &&
+            (json_object_get(o->patterns, part) || json_object_set_new(o->patterns, part, json_true()) == 0);
+    }
+    o->asked = parts;
+    o->min_name = kt_form_count(plain, "minLength", 0);
+    o->max_name = kt_form_count(plain, "maxLength", UINT32_MAX);
+    json_decref(texts);
+    return (done && o->patterns) || (o->reader->status == KT_OK && kt_form_no_memory(o->reader));
+}
+
+static bool apply_names(struct object *o)
+{
+    const struct kt_place place = {o->place, "propertyNames", 0};
+    const json_t *names = json_object_get(o->schema, "propertyNames");
+    json_t *list = json_array(), *one, *found = NULL;
+    size_t i, n = 0;
+    bool done = (list || kt_form_no_memory(o->reader)) && kt_form_expand(o->reader, names, &place, list);
+    json_array_foreach (list, i, one) {
+        if (!(kt_form_types(one) & KT_IS_STRING))
+            continue;
+        n++;
+        found = one;
+    }
+    const json_t *none = json_object_get(found, KT_FORM_NONE);
+    if (done && (n > 1 || json_array_size(none) > 0))
+        done = kt_form_fail(o->reader, KT_E_UNSUPPORTED, &place,
+                            "alternatives, and constants that are left out, are not supported here");
+    if (done && n == 1 && json_object_get(found, "enum"))
+        done = add_names(o, found);
+    else if (done && n == 1)
+        done = ask_names(o, found);
+    if (n == 0 || json_object_get(found, "enum"))
+        o->others = NULL;
+    o->is_closed = n == 0 || json_object_get(found, "enum");
+    json_decref(list);
+    for (i = 0; i < o->n && done; i++) {
+        json_t *text = json_string(o->members[i].name);
+        if (!text)
+            return kt_form_no_memory(o->reader);
+        if (!kt_form_valid(o->reader, names, text, &place))
+            o->members[i].is_banned = true;
+        json_decref(text);
+    }
+    return done && o->reader->status == KT_OK;
 }
 
 static bool collect(struct object *o, const json_t *schema)
@@ -113,6 +204,10 @@ static bool collect(struct object *o, const json_t *schema)
         if (done)
             find_member(o, name)->is_required = true;
     }
+    o->made = json_array();
+    done = done && (o->made || kt_form_no_memory(o->reader));
+    if (done && json_object_get(schema, "propertyNames"))
+        done = apply_names(o);
     return done && (!o->patterns || apply_patterns(o));
 }
 
@@ -204,46 +299,73 @@ static uint32_t other_key(const struct object *o, uint32_t next)
 
 /* ---- places ---- */
 
-static uint32_t comma(struct kt_program *p, uint32_t key)
+uint32_t kt_object_comma(struct kt_program *p, uint32_t key)
 {
     return key ? kt_op_byte(p, ',', 0, kt_op_blank(p, key)) : 0;
 }
 
-static uint32_t colon(struct kt_program *p, uint32_t value)
+uint32_t kt_object_colon(struct kt_program *p, uint32_t value)
 {
     return value ? kt_op_byte(p, ':', 0, kt_op_blank(p, value)) : 0;
 }
 
 struct other_value {
     struct object *o;
+    json_t *also; /* what else holds for the value; NULL: nothing */
     uint32_t after;
 };
+
+/* A schema, and what else holds. */
+const json_t *kt_object_both(struct object *o, const json_t *schema, json_t *also)
+{
+    json_t *both = also ? kt_form_both((json_t *)(uintptr_t)schema, also) : NULL;
+    if (!also)
+        return schema;
+    if (both && json_array_append_new(o->made, both) == 0)
+        return both;
+    kt_form_no_memory(o->reader);
+    return NULL;
+}
 
 /* What follows a key of no member that fits these expressions. */
 static uint32_t other_value(void *data, uint32_t bits)
 {
     const struct other_value *v = data;
     struct object *o = v->o;
+    if (o->is_closed || !is_name(o, bits))
+        return 0;
+    bits &= bits_of_values(o);
     const struct kt_place place = {o->place, bits ? "patternProperties" : "additionalProperties", 0};
     const json_t *schema = bits ? add_patterns(o, NULL, bits) : o->others ? o->others : json_true();
-    return schema ? colon(o->reader->program, kt_form_value(o->reader, schema, &place, v->after)) : 0;
+    schema = schema ? kt_object_both(o, schema, v->also) : NULL;
+    return schema ? kt_object_colon(o->reader->program, kt_form_value(o->reader, schema, &place, v->after))
+                  : 0;
+}
+
+/* A key of no member, and its value, to `after`. */
+uint32_t kt_object_other(struct object *o, json_t *also, uint32_t after)
+{
+    struct other_value v = {o, also, after};
+    if (o->keys)
+        return kt_form_keys_write(o->keys, other_value, &v);
+    uint32_t value = other_value(&v, 0);
+    return value ? other_key(o, value) : 0;
 }
 
 /* A key of no member, its value, and what follows. */
 static uint32_t other_members(struct object *o, uint32_t *after)
 {
     struct kt_program *p = o->reader->program;
-    uint32_t close = kt_op_blank(p, kt_op_byte(p, '}', 0, o->next)), key = 0;
+    uint32_t close = kt_op_blank(p, kt_op_byte(p, '}', 0, o->next));
     *after = kt_op_reserve(p);
-    struct other_value v = {o, *after};
-    if (o->keys) {
-        key = kt_form_keys_write(o->keys, other_value, &v);
-    } else {
-        uint32_t value = other_value(&v, 0);
-        key = value ? other_key(o, value) : 0;
-    }
-    kt_op_place(p, *after, kt_op_split(p, close, comma(p, key)));
+    uint32_t key = kt_object_other(o, NULL, *after);
+    kt_op_place(p, *after, kt_op_split(p, close, kt_object_comma(p, key)));
     return key;
+}
+
+const json_t *kt_object_schema(const struct member *m)
+{
+    return m->is_banned ? json_false() : m->schema ? m->schema : json_true();
 }
 
 static uint32_t members(struct object *o)
@@ -256,11 +378,11 @@ static uint32_t members(struct object *o)
     for (size_t i = o->n; i-- > 0;) {
         const struct member *m = &o->members[i];
         const struct kt_place place = {&properties, m->name, 0};
-        uint32_t value = kt_form_value(o->reader, m->schema ? m->schema : json_true(), &place, after);
-        uint32_t own = value ? kt_op_text(p, m->key, strlen(m->key), 0, colon(p, value)) : 0;
+        uint32_t value = kt_form_value(o->reader, kt_object_schema(m), &place, after);
+        uint32_t own = value ? kt_op_text(p, m->key, strlen(m->key), 0, kt_object_colon(p, value)) : 0;
         may_end = may_end && !m->is_required;
         key = m->is_required ? own : kt_op_split(p, own, key);
-        after = may_end ? kt_op_split(p, close, comma(p, key)) : comma(p, key);
+        after = may_end ? kt_op_split(p, close, kt_object_comma(p, key)) : kt_object_comma(p, key);
     }
     uint32_t empty = may_end ? kt_op_byte(p, '}', 0, o->next) : 0;
     return kt_op_blank(p, kt_op_split(p, empty, key));
@@ -273,13 +395,23 @@ uint32_t kt_form_object(struct kt_form_reader *reader, const json_t *schema, con
                        .schema = schema,
                        .place = place,
                        .others = json_object_get(schema, "additionalProperties"),
-                       .patterns = json_object_get(schema, "patternProperties"),
+                       .max_name = UINT32_MAX,
                        .next = next};
-    uint32_t op = collect(&o, schema) ? members(&o) : 0;
+    json_t *patterns = json_object_get(schema, "patternProperties");
+    bool counts = json_object_get(schema, "minProperties") || json_object_get(schema, "maxProperties") ||
+                  json_object_get(schema, KT_FORM_SOME);
+    o.patterns = patterns ? json_copy(patterns) : NULL;
+    if (patterns && !o.patterns)
+        kt_form_no_memory(reader);
+    uint32_t op = 0;
+    if (reader->status == KT_OK && collect(&o, schema))
+        op = counts ? kt_object_counted(&o) : members(&o);
     for (size_t i = 0; i < o.n; i++)
         free(o.members[i].key);
     free(o.members);
     kt_form_keys_free(o.keys);
     json_decref(o.made);
+    json_decref(o.patterns);
+    json_decref(o.asked);
     return op;
 }

@@ -343,8 +343,14 @@ uint32_t kt_form_pattern(struct kt_form_reader *reader, const char *pattern, con
 {
     struct kt_regex r = {.reader = reader, .place = place, .text = pattern, .length = strlen(pattern)};
     uint32_t op = 0, root = 0;
-    if (kt_regex_looks_ahead(pattern))
-        return kt_form_looked(reader, pattern, place, min, max, next);
+    if (kt_regex_looks_ahead(pattern)) {
+        json_t *texts = json_pack("{s:i}", pattern, KT_TEXT_FOUND);
+        op = texts ? kt_form_looked(reader, texts, NULL, place, min, max, next) : 0;
+        if (!texts)
+            kt_form_no_memory(reader);
+        json_decref(texts);
+        return op;
+    }
     r.nodes = calloc(KT_REGEX_NODES, sizeof(*r.nodes));
     if (r.nodes)
         root = parse_alternatives(&r);

@@ -64,8 +64,12 @@ uint32_t kt_regex_write(struct kt_regex *regex, uint32_t root, uint32_t min, uin
 
 /** Whether all that looks ahead stands at the beginning of the text, behind its ^. */
 bool kt_regex_looks_ahead(const char *pattern);
-/** kt_form_pattern for such an expression. */
-uint32_t kt_form_looked(struct kt_form_reader *reader, const char *pattern, const struct kt_place *place,
-                        uint32_t min, uint32_t max, uint32_t next);
+/** Expressions and what is asked of each, an enum kt_text_asked, with those that look ahead taken apart; NULL
+ * after a failure. */
+json_t *kt_form_parts(struct kt_form_reader *reader, const json_t *texts, const struct kt_place *place);
+/** A string of min .. max characters that does all that is asked, and is none of the strings in `excluded`
+ * (NULL: no list). */
+uint32_t kt_form_looked(struct kt_form_reader *reader, const json_t *texts, const json_t *excluded,
+                        const struct kt_place *place, uint32_t min, uint32_t max, uint32_t next);
 
 #endif

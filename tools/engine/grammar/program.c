@@ -23,7 +23,7 @@ static uint32_t add(struct kt_program *p, struct kt_op op)
 
 void kt_program_init(struct kt_program *program)
 {
-    *program = (struct kt_program){.ops = NULL};
+    *program = (struct kt_program){.quote = '"'};
     (void)add(program, (struct kt_op){.kind = KT_OP_FAIL});
 }
 

@@ -13,6 +13,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/** No byte of UTF-8, which stands for the end of a text that has no quotes. */
+#define KT_GRAMMAR_RAW 0xff
+
 /** Frames on the stack, and operations of a program, at most: schemas come from strangers. */
 #define KT_GRAMMAR_DEPTH 64
 #ifndef KT_GRAMMAR_MOST_OPS
@@ -61,6 +64,7 @@ struct kt_program {
     struct kt_range *ranges;
     size_t n_ops, ops_capacity, n_ranges, ranges_capacity;
     uint32_t start;
+    uint8_t quote; /**< before and behind strings; KT_GRAMMAR_RAW: they stand as they are, without escapes */
     enum kt_status status; /**< KT_E_NOMEM, KT_E_RANGE: more than KT_GRAMMAR_MOST_OPS */
     /* Rules that many places call; 0: not made yet. */
     uint32_t blank, value, integer, number, string, digits;
@@ -128,10 +132,16 @@ int kt_whole_compare(const struct kt_whole *a, const struct kt_whole *b);
 /** One more, or one less. */
 void kt_whole_step(struct kt_whole *whole, bool up);
 
-/** An integer in min .. max (NULL: no bound on that side) that `multiple` divides. */
+/** What divides an integer, and what does not. */
 #define KT_GRAMMAR_MOST_MULTIPLE 1000
+struct kt_divisors {
+    uint32_t multiple;
+    const uint32_t *others; /**< `n` that do not; the product of all is KT_GRAMMAR_MOST_MULTIPLE at most */
+    size_t n;
+};
+/** An integer in min .. max (NULL: no bound on that side); divisors NULL: any. */
 uint32_t kt_op_integer_range(struct kt_program *p, const struct kt_whole *min, const struct kt_whole *max,
-                             uint32_t multiple, uint32_t next);
+                             const struct kt_divisors *divisors, uint32_t next);
 /** A range of digits; those with the same target are one, and none has target 0. */
 void kt_add_digit(struct kt_range *ranges, size_t *n, char digit, uint32_t target);
 
@@ -141,9 +151,9 @@ struct kt_bound {
     double value;
     struct kt_whole whole;
 };
-/** A decimal number without an exponent. */
+/** A decimal number without an exponent; is_fraction: that is no integer. */
 uint32_t kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
-                            uint32_t next);
+                            bool is_fraction, uint32_t next);
 /** An escape sequence behind its backslash: of one character, or a pair of surrogates. */
 uint32_t kt_op_escape(struct kt_program *p, uint32_t next);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.c - schemas as operations: alternatives, constants, strings, numbers, arrays. */
+/* schema.c - schemas as operations: alternatives and constants. */
 #include "tools/engine/grammar/schema.h"
 #include "tools/engine/base/dump.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ static json_t *get(const json_t *schema, const char *name)
     return json_object_get(schema, name);
 }
 
-static uint32_t count_of(const json_t *schema, const char *name, uint32_t otherwise)
+uint32_t kt_form_count(const json_t *schema, const char *name, uint32_t otherwise)
 {
     const json_t *value = get(schema, name);
     return value && json_number_value(value) < UINT32_MAX ? (uint32_t)json_number_value(value) : otherwise;
@@ -147,8 +146,8 @@ static uint32_t choose_text(const struct choice *c, char *const *texts, size_t n
     return kt_op_text(p, begin, (size_t)(texts[0] + at - begin), 0, kt_op_split(p, op, end));
 }
 
-uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
-                      const struct kt_place *place, uint32_t next)
+uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
+                      uint32_t next)
 {
     const struct choice choice = {.reader = reader, .place = place, .next = next};
     json_t *values = get(schema, "enum"), *value;
@@ -158,11 +157,12 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
     if (!texts)
         kt_form_no_memory(reader);
     (void)kt_form_work(reader, place, kt_form_size(values));
-    if (get(schema, "pattern") || get(schema, "format"))
-        kt_form_fail(reader, KT_E_UNSUPPORTED, place,
-                     "enum together with pattern or format is not supported");
+    json_t *rest = json_copy((json_t *)(uintptr_t)schema);
+    (void)json_object_del(rest, "enum");
+    if (!rest)
+        kt_form_no_memory(reader);
     json_array_foreach (values, i, value) {
-        if (reader->status != KT_OK || !kt_form_fits(schema, types, value))
+        if (reader->status != KT_OK || !kt_form_valid_plain(reader, rest, value, place))
             continue;
         if (!json_is_string(value))
             op = kt_op_split(reader->program, constant(reader, value, next), op);
@@ -170,13 +170,8 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
             n++;
         else
             kt_form_no_memory(reader);
-        if ((json_is_object(value) &&
-             (get(schema, "properties") || get(schema, "required") || get(schema, "additionalProperties") ||
-              get(schema, "patternProperties"))) ||
-            (json_is_array(value) && (get(schema, "items") || get(schema, "prefixItems"))))
-            kt_form_fail(reader, KT_E_UNSUPPORTED, place,
-                         "enum of objects or arrays together with keywords for these is not supported");
     }
+    json_decref(rest);
     if (n > 0 && reader->status == KT_OK) {
         qsort(texts, n, sizeof(*texts), compare);
         op = kt_op_split(reader->program, choose_text(&choice, texts, n, 0, 0), op);
@@ -187,178 +182,41 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
     return op;
 }
 
-/* ---- strings ---- */
-
-/* Years that four divides, but for hundreds that it does not. */
-#define LEAP "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
-#define DATE                                                                       \
-    "([0-9]{4}-(0[13578]-(0[1-9]|[12][0-9]|3[01])|1[02]-(0[1-9]|[12][0-9]|3[01])|" \
-    "(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP "-02-29)"
-#define TIME "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-
-static const char *format_pattern(const char *name)
-{
-    static const char *const patterns[][2] =
-        {{"date", "^" DATE "$"},
-         {"time", "^" TIME "$"},
-         {"date-time", "^" DATE "T" TIME "$"},
-         {"uuid", "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"},
-         {"ipv4", "^" BYTE "(\\." BYTE "){3}$"},
-         {"email", "^[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,3}@[a-z0-9]{1,32}(-[a-z0-9]{1,16})?"
-                   "(\\.[a-z0-9]{1,16}){0,3}\\.[a-z]{2,12}$"}};
-    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-        if (strcmp(patterns[i][0], name) == 0)
-            return patterns[i][1];
-    return NULL;
-}
-
-static uint32_t string(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
-                       uint32_t next)
-{
-    const char *pattern = json_string_value(get(schema, "pattern"));
-    const char *format = json_string_value(get(schema, "format"));
-    uint32_t min = count_of(schema, "minLength", 0), max = count_of(schema, "maxLength", UINT32_MAX);
-    if (min > max)
-        return 0;
-    if (format && !format_pattern(format))
-        kt_form_fail(reader, KT_E_UNSUPPORTED, place,
-                     "format '%.40s' is not supported; date, time, date-time, uuid, ipv4 and email are",
-                     format);
-    else if (format && pattern)
-        kt_form_fail(reader, KT_E_UNSUPPORTED, place, "pattern together with format is not supported");
-    if (reader->status != KT_OK)
-        return 0;
-    if (format || pattern)
-        return kt_form_pattern(reader, format ? format_pattern(format) : pattern, place, min, max, next);
-    return kt_op_string_sized(reader->program, min, max, next);
-}
-
-/* ---- arrays ---- */
-
-struct array {
-    struct kt_form_reader *reader;
-    const json_t *prefix, *items;
-    const struct kt_place *place;
-    uint32_t min, max, n_prefix;
-    uint32_t close; /* the bracket, and blanks before it */
-};
-
-static uint32_t comma(struct kt_program *p, uint32_t item)
-{
-    return item ? kt_op_byte(p, ',', 0, kt_op_blank(p, item)) : 0;
-}
-
-/* Items behind those of the prefix. Sets *first to one of them, and returns what follows one or the prefix.
- */
-static uint32_t further_items(const struct array *a, uint32_t *first)
-{
-    struct kt_program *p = a->reader->program;
-    const struct kt_place place = {a->place, "items", 0};
-    uint32_t min = a->min > a->n_prefix ? a->min - a->n_prefix : 0, after = kt_op_reserve(p);
-    uint32_t max = a->max == UINT32_MAX ? a->max : a->max > a->n_prefix ? a->max - a->n_prefix : 0;
-    bool counts = min > 1 || max != UINT32_MAX;
-    *first = 0;
-    if (max > 0)
-        *first = kt_form_value(a->reader, a->items ? a->items : json_true(), &place,
-                               counts ? kt_op_count(p, max == UINT32_MAX ? min : max, after) : after);
-    uint32_t more = comma(p, *first), op = kt_op_split(p, a->close, more);
-    if (max != UINT32_MAX)
-        op = kt_op_less(p, max, op, a->close);
-    if (min > 1)
-        op = kt_op_less(p, min, more, op);
-    kt_op_place(p, after, op);
-    return min == 0 ? after : more; /* behind the prefix: the first one must come, if any must */
-}
-
-static uint32_t array_rule(struct array *a)
-{
-    struct kt_program *p = a->reader->program;
-    const struct kt_place prefix = {a->place, "prefixItems", 0};
-    uint32_t first = 0, after = further_items(a, &first);
-    if (a->n_prefix == 0)
-        return kt_op_blank(p, a->min > 0 ? first
-                                         : kt_op_split(p, kt_op_byte(p, ']', 0, kt_op_return(p)), first));
-    uint32_t item = 0;
-    for (uint32_t i = a->n_prefix; i-- > 0;) {
-        const struct kt_place place = {&prefix, NULL, i};
-        if (i + 1 < a->n_prefix) { /* `item` is number i + 1 */
-            after = i + 1 < a->max ? comma(p, item) : 0;
-            after = i + 1 >= a->min ? kt_op_split(p, a->close, after) : after;
-        }
-        item = i < a->max ? kt_form_value(a->reader, json_array_get(a->prefix, i), &place, after) : 0;
-    }
-    uint32_t empty = a->min == 0 ? kt_op_byte(p, ']', 0, kt_op_return(p)) : 0;
-    return kt_op_blank(p, kt_op_split(p, empty, item));
-}
-
-static uint32_t array(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
-                      uint32_t next)
-{
-    struct kt_program *p = reader->program;
-    struct array a = {.reader = reader,
-                      .prefix = get(schema, "prefixItems"),
-                      .items = get(schema, "items"),
-                      .place = place,
-                      .min = count_of(schema, "minItems", 0),
-                      .max = count_of(schema, "maxItems", UINT32_MAX)};
-    a.n_prefix = (uint32_t)json_array_size(a.prefix);
-    if (a.min > a.max)
-        return 0;
-    a.close = kt_op_blank(p, kt_op_byte(p, ']', 0, kt_op_return(p)));
-    return kt_op_byte(p, '[', 0, kt_op_call(p, array_rule(&a), next));
-}
-
 /* ---- any schema ---- */
 
-/* The types that a schema without `type` means: that of its keywords. */
-static uint32_t guess_types(const json_t *schema)
+/* Scalars that a plain schema leaves out, of types that have no keywords. */
+static uint32_t without_constants(const json_t *schema, uint32_t types, bool *has_true, bool *has_false)
 {
-    static const struct {
-        const char *name;
-        uint32_t types;
-    } hints[] = {{"properties", KT_IS_OBJECT},
-                 {"required", KT_IS_OBJECT},
-                 {"additionalProperties", KT_IS_OBJECT},
-                 {"patternProperties", KT_IS_OBJECT},
-                 {"items", KT_IS_ARRAY},
-                 {"prefixItems", KT_IS_ARRAY},
-                 {"minItems", KT_IS_ARRAY},
-                 {"maxItems", KT_IS_ARRAY},
-                 {"minLength", KT_IS_STRING},
-                 {"maxLength", KT_IS_STRING},
-                 {"pattern", KT_IS_STRING},
-                 {"format", KT_IS_STRING},
-                 {"minimum", KT_IS_NUMBER},
-                 {"maximum", KT_IS_NUMBER},
-                 {"exclusiveMinimum", KT_IS_NUMBER},
-                 {"exclusiveMaximum", KT_IS_NUMBER},
-                 {"multipleOf", KT_IS_NUMBER}};
-    uint32_t types = 0;
-    for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
-        types |= get(schema, hints[i].name) ? hints[i].types : 0;
-    types |= types & KT_IS_NUMBER ? KT_IS_INTEGER : 0;
-    return types ? types : KT_IS_ANY;
+    const json_t *one;
+    size_t i;
+    *has_true = *has_false = true;
+    json_array_foreach (get(schema, KT_FORM_NONE), i, one) {
+        types &= json_is_null(one) ? ~(uint32_t)KT_IS_NULL : KT_IS_ANY;
+        *has_true = *has_true && !json_is_true(one);
+        *has_false = *has_false && !json_is_false(one);
+    }
+    return types;
 }
 
 static uint32_t of_types(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
                          const struct kt_place *place, uint32_t next)
 {
     struct kt_program *p = reader->program;
+    bool has_true, has_false;
     uint32_t op = 0;
+    types = without_constants(schema, types, &has_true, &has_false);
     if (types & KT_IS_OBJECT)
         op = kt_op_byte(p, '{', 0, kt_form_object(reader, schema, place, next));
     if (types & KT_IS_ARRAY)
-        op = kt_op_split(p, array(reader, schema, place, next), op);
+        op = kt_op_split(p, kt_form_array(reader, schema, place, next), op);
     if (types & KT_IS_STRING)
-        op = kt_op_split(p, string(reader, schema, place, next), op);
+        op = kt_op_split(p, kt_form_string(reader, schema, place, next), op);
     if (types & (KT_IS_NUMBER | KT_IS_INTEGER))
         op = kt_op_split(p, kt_form_number(reader, schema, types, place, next), op);
-    if (types & KT_IS_BOOLEAN)
-        op =
-            kt_op_split(p,
-                        kt_op_split(p, kt_op_text(p, "true", 4, 0, next), kt_op_text(p, "false", 5, 0, next)),
-                        op);
+    if (types & KT_IS_BOOLEAN && has_true)
+        op = kt_op_split(p, kt_op_text(p, "true", 4, 0, next), op);
+    if (types & KT_IS_BOOLEAN && has_false)
+        op = kt_op_split(p, kt_op_text(p, "false", 5, 0, next), op);
     if (types & KT_IS_NULL)
         op = kt_op_split(p, kt_op_text(p, "null", 4, 0, next), op);
     return op;
@@ -369,15 +227,10 @@ static uint32_t plain(struct kt_form_reader *reader, const json_t *schema, const
 {
     uint32_t types = kt_form_types(schema);
     if (get(schema, "enum"))
-        return kt_form_enum(reader, schema, types, place, next);
-    if (get(schema, "type"))
-        return of_types(reader, schema, types, place, next);
-    types = guess_types(schema);
-    if (types == KT_IS_ANY)
+        return kt_form_enum(reader, schema, place, next);
+    if (!kt_form_asserts(schema, "nullable"))
         return kt_op_value(reader->program, next);
-    types |= json_is_true(get(schema, "nullable")) ? KT_IS_NULL : 0;
-    uint32_t op = of_types(reader, schema, types, place, next); /* if nothing fits, values of other types */
-    return kt_op_else(reader->program, op, of_types(reader, schema, KT_IS_ANY & ~types, place, next));
+    return of_types(reader, schema, types, place, next);
 }
 
 /* A schema that a reference names: compiled once, and called from then on. */
@@ -405,8 +258,6 @@ static uint32_t any_of(struct kt_form_reader *reader, const json_t *schema, cons
     json_t *list = get(schema, name), *one;
     uint32_t op = 0;
     size_t i;
-    if (strcmp(name, "oneOf") == 0 && !kt_form_excludes(reader, list, &outer))
-        return 0;
     json_array_foreach (list, i, one) {
         const struct kt_place inner = {&outer, NULL, i};
         op = kt_op_split(reader->program, kt_form_value(reader, one, &inner, next), op);
@@ -433,20 +284,22 @@ static uint32_t expanded(struct kt_form_reader *reader, const json_t *schema, co
 uint32_t kt_form_value(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
                        uint32_t next)
 {
+    const struct kt_place one_of = {place, "oneOf", 0};
     uint32_t op = 0;
     if (json_is_false(schema) || !kt_form_enter(reader, place))
         return 0;
-    const json_t *reference = get(schema, "$ref");
-    if (reference && !kt_form_asserts(schema, "$ref")) {
+    const json_t *reference = get(schema, "$ref") ? get(schema, "$ref") : get(schema, "$dynamicRef");
+    const char *name = get(schema, "$ref") ? "$ref" : "$dynamicRef";
+    if (reference && !kt_form_asserts(schema, name)) {
         const json_t *found = kt_form_find(reader, reference, place);
         uint32_t start = found ? rule(reader, found, place) : 0;
         op = start ? kt_op_call(reader->program, start, next) : 0;
     } else if (get(schema, "anyOf") && !kt_form_asserts(schema, "anyOf")) {
         op = any_of(reader, schema, "anyOf", place, next);
-    } else if (get(schema, "oneOf") && !kt_form_asserts(schema, "oneOf")) {
+    } else if (get(schema, "oneOf") && !kt_form_asserts(schema, "oneOf") &&
+               kt_form_excludes(reader, get(schema, "oneOf"), &one_of)) {
         op = any_of(reader, schema, "oneOf", place, next);
-    } else if (reference || get(schema, "anyOf") || get(schema, "oneOf") || get(schema, "allOf") ||
-               get(schema, "const")) {
+    } else if (kt_form_is_composed(schema)) {
         op = expanded(reader, schema, place, next);
     } else {
         op = plain(reader, schema, place, next);
@@ -459,6 +312,7 @@ uint32_t kt_form_compile(struct kt_form_reader *reader, json_t *document, uint32
 {
     reader->root = document;
     reader->n_rules = 0;
+    reader->n_annotated = 0;
     return kt_form_check(reader, document, NULL) ? kt_form_value(reader, document, NULL, next) : 0;
 }
 

@@ -54,10 +54,19 @@ void kt_whole_step(struct kt_whole *w, bool up)
  * digits follow: so what cannot become a multiple is not begun. */
 struct range {
     struct kt_program *program;
-    uint32_t multiple, next;
-    uint32_t *made;  /* [most digits][multiple] any digits; 0: not made yet, 1: none fit */
-    uint32_t *loops; /* [multiple] any number of digits; NULL: none */
+    const struct kt_divisors *divisors;
+    uint32_t multiple, next; /* remainders are those of this number */
+    uint32_t *made;          /* [most digits][multiple] any digits; 0: not made yet, 1: none fit */
+    uint32_t *loops;         /* [multiple] any number of digits; NULL: none */
 };
+
+static bool may_end(const struct range *r, uint32_t rest)
+{
+    bool may = !r->divisors || rest % r->divisors->multiple == 0;
+    for (size_t i = 0; r->divisors && i < r->divisors->n; i++)
+        may = may && rest % r->divisors->others[i] != 0;
+    return may;
+}
 
 void kt_add_digit(struct kt_range *ranges, size_t *n, char digit, uint32_t target)
 {
@@ -78,7 +87,7 @@ static uint32_t between(struct range *r, const char *low, const char *high, char
     size_t n_ranges = 0;
     bool is_free = !low && !high && first == '0';
     if (n == 0)
-        return r->loops ? kt_op_call(r->program, r->loops[rest], r->next) : rest == 0 ? r->next : 0;
+        return r->loops ? kt_op_call(r->program, r->loops[rest], r->next) : may_end(r, rest) ? r->next : 0;
     uint32_t *made = &r->made[n * r->multiple + rest];
     if (is_free && *made > 0)
         return *made > 1 ? *made : 0;
@@ -112,7 +121,7 @@ static bool make_loops(struct range *r)
         for (uint32_t digit = 0; digit < 10; digit++)
             kt_add_digit(ranges, &n, (char)('0' + digit), counts[(10 * rest + digit) % r->multiple]);
         uint32_t op = kt_op_switch(p, ranges, n, 0);
-        if (rest == 0)
+        if (may_end(r, rest))
             op = kt_op_less(p, KT_GRAMMAR_DIGITS, kt_op_split(p, end, op), end);
         kt_op_place(p, r->loops[rest], op);
     }
@@ -121,10 +130,13 @@ static bool make_loops(struct range *r)
 
 /* low .. high, neither below 0; high NULL: no bound. */
 static uint32_t natural_range(struct kt_program *p, const struct kt_whole *low, const struct kt_whole *high,
-                              uint32_t multiple, uint32_t next)
+                              const struct kt_divisors *divisors, uint32_t next)
 {
     size_t most = high ? high->n : low->n;
-    struct range r = {p, multiple, next, calloc((most + 1) * multiple, sizeof(uint32_t)), NULL};
+    uint32_t multiple = divisors ? divisors->multiple : 1;
+    for (size_t i = 0; divisors && i < divisors->n; i++)
+        multiple *= divisors->others[i];
+    struct range r = {p, divisors, multiple, next, calloc((most + 1) * multiple, sizeof(uint32_t)), NULL};
     uint32_t op = 0;
     bool done = r.made != NULL;
     for (size_t n = low->n; n <= most && done; n++)
@@ -151,23 +163,24 @@ static uint32_t natural_range(struct kt_program *p, const struct kt_whole *low, 
 }
 
 uint32_t kt_op_integer_range(struct kt_program *p, const struct kt_whole *min, const struct kt_whole *max,
-                             uint32_t multiple, uint32_t next)
+                             const struct kt_divisors *divisors, uint32_t next)
 {
     struct kt_whole low, high;
+    bool is_any = !divisors || (divisors->multiple == 1 && divisors->n == 0);
     uint32_t op = 0;
-    if (!min && !max && multiple == 1)
+    if (!min && !max && is_any)
         return kt_op_number(p, true, next);
     if (min && max && kt_whole_compare(min, max) > 0)
         return 0;
     if (!max || !max->is_negative) {
         kt_whole_read(&low, min && !min->is_negative ? min->digits : "0");
-        op = natural_range(p, &low, max, multiple, next);
+        op = natural_range(p, &low, max, divisors, next);
     }
     if (!min || min->is_negative) {
         kt_whole_read(&low, max && max->is_negative ? max->digits : "1");
         if (min)
             kt_whole_read(&high, min->digits);
-        uint32_t below = natural_range(p, &low, min ? &high : NULL, multiple, next);
+        uint32_t below = natural_range(p, &low, min ? &high : NULL, divisors, next);
         op = kt_op_split(p, op, below ? kt_op_byte(p, '-', 0, below) : 0);
     }
     return op;
