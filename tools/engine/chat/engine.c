@@ -212,7 +212,7 @@ static enum kt_status take_end(struct answer *a, const struct kt_feed_event *eve
     return flush(a, error);
 }
 
-/* Ends the request: what was computed is kept, unless its prompt is still being read. */
+/* Ends the request at its next token, or behind the slice of its prompt that is being read. */
 static void stop_request(struct answer *a, enum kt_status status)
 {
     if (status == KT_OK && a->first > 0)

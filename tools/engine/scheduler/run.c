@@ -199,9 +199,10 @@ void kt_run_remove(struct kt_scheduler *s, struct kt_ticket *ticket)
 static void give_session_back(struct kt_scheduler *s, struct kt_ticket *t, enum kt_end reason)
 {
     kt_draft_settle(t);
-    if (reason == KT_END_ERROR && t->error.status == KT_E_BACKEND)
+    bool is_wrong = t->error.status == KT_E_BACKEND; /* also where its client has gone meanwhile */
+    if (is_wrong)
         kt_prefix_forget(s, &t->chain);
-    if (t->session && (reason == KT_END_STOP || reason == KT_END_LENGTH)) {
+    if (t->session && reason != KT_END_ERROR && !is_wrong) {
         kt_chain_cut(&t->chain, t->n_done);
         kt_prefix_keep(s, t->session, &t->chain);
     } else {

@@ -4,7 +4,7 @@
  *
  *     kt_scheduler_create()    a thread that steps the model from now on
  *     kt_scheduler_submit()    a request: ids of a prompt; its tokens come by callbacks
- *     kt_scheduler_cancel()    the client has gone: no more tokens, its pages are free in the same step
+ *     kt_scheduler_cancel()    the client has gone: no more tokens from the next step on
  *     kt_scheduler_drain()     no new requests; returns when none is left
  *     kt_scheduler_destroy()   ends what is left, and the thread
  *
@@ -156,7 +156,8 @@ void kt_scheduler_refuse(struct kt_scheduler *scheduler);
  */
 enum kt_status kt_scheduler_submit(struct kt_scheduler *scheduler, const struct kt_request *request,
                                    struct kt_ticket **ticket, struct kt_error *error);
-/** Ends a request after the step that is being computed, if it has not ended yet. */
+/** Ends a request after the step that is being computed, if it has not ended yet. What it had computed becomes a
+ * prefix, as that of a request that ended by itself: the client's next turn often begins like it. */
 void kt_scheduler_cancel(struct kt_ticket *ticket);
 /** Does not end it. May be NULL. */
 void kt_ticket_release(struct kt_ticket *ticket);
