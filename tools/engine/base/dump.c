@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/base/dump.h"
+#include "tools/engine/base/big.h"
 
 #include <stdlib.h>
 
@@ -13,7 +14,9 @@ char *kt_json_dump(const json_t *value, size_t flags)
         free(text);
         return NULL;
     }
-    if (text)
+    if (text) {
         text[size] = '\0';
+        (void)kt_json_unwrap(text, size);
+    }
     return text;
 }

@@ -3,6 +3,7 @@
 #include "tools/engine/serve/dialect.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ struct values {
 
 static const struct kt_field both[] = {KT_SAMPLING_REALS(REAL) INT(dry_allowed_length, 1, 1 << 20),
                                        INT(top_k, -1, INT32_MAX),
-                                       INT(seed, -0x1p63, 0x1p63),
+                                       INT(seed, -INFINITY, INFINITY),
                                        INT(max_tokens, -1, UINT32_MAX),
                                        INT(max_completion_tokens, -1, UINT32_MAX),
                                        INT(min_tokens, 0, UINT32_MAX),

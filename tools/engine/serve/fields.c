@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/serve/fields.h"
+#include "tools/engine/base/big.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_DEPTH 100
@@ -54,13 +56,13 @@ json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *prob
     }
     if (!check_size(text, length, problem))
         return NULL;
-    json_t *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_DECODE_ANY, &place);
+    json_t *object = kt_json_read(text, length, JSON_ALLOW_NUL | JSON_DECODE_ANY, &place);
     if (!object) {
         kt_problem_set(problem, 400, NULL, NULL, "the body is no JSON: line %d, column %d: %s", place.line,
                        place.column, place.text);
         return NULL;
     }
-    if (!json_is_object(object)) {
+    if (!json_is_object(object) || kt_json_big(object)) {
         kt_problem_set(problem, 400, NULL, NULL, "the body is %s; a JSON object is expected",
                        kt_fields_type(object));
         json_decref(object);
@@ -73,7 +75,7 @@ const char *kt_fields_type(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        return "an object";
+        return kt_json_big(value) ? "a number" : "an object";
     case JSON_ARRAY:
         return "an array";
     case JSON_STRING:
@@ -97,20 +99,32 @@ static bool refuse(const struct kt_field *field, const json_t *value, const char
                             kt_fields_type(value));
 }
 
+/* The lower 64 bits, of a seed: any number is one. */
+static int64_t wrap(const char *digits)
+{
+    uint64_t number = 0;
+    for (const char *digit = digits + (*digits == '-'); *digit; digit++)
+        number = number * 10 + (uint64_t)(*digit - '0');
+    return (int64_t)(*digits == '-' ? -number : number);
+}
+
 static bool read_number(const struct kt_field *field, const json_t *value, void *member,
                         struct kt_problem *problem)
 {
     bool is_int = field->type == KT_FIELD_INT;
-    double number = json_number_value(value);
+    const char *big = kt_json_big(value);
+    double number = big ? strtod(big, NULL) : json_number_value(value);
     /* Languages without integers write 40.0; above 2^53 nobody knows which number was meant. */
-    bool is_whole =
-        json_is_integer(value) || (json_is_real(value) && trunc(number) == number && fabs(number) <= 0x1p53);
-    if (is_int ? !is_whole : !json_is_number(value))
+    bool is_whole = json_is_integer(value) || (big && !strpbrk(big, ".eE")) ||
+                    (json_is_real(value) && trunc(number) == number && fabs(number) <= 0x1p53);
+    if (is_int ? !is_whole : !json_is_number(value) && !big)
         return refuse(field, value, is_int ? "an integer" : "a number", problem);
     if (!(number >= field->minimum && number <= field->maximum))
         return kt_problem_field(problem, field->name, "'%s' is %.10g; it must be in %.10g .. %.10g",
                                 field->name, number, field->minimum, field->maximum);
-    if (is_int)
+    if (is_int && big)
+        *(int64_t *)member = wrap(big);
+    else if (is_int)
         *(int64_t *)member = json_is_integer(value) ? json_integer_value(value) : (int64_t)number;
     else
         *(double *)member = number;
@@ -141,7 +155,7 @@ static bool read_field(const struct kt_field *field, json_t *value, void *member
     case KT_FIELD_LIST:
     case KT_FIELD_OBJECT: {
         bool is_list = field->type == KT_FIELD_LIST;
-        if (is_list ? !json_is_array(value) : !json_is_object(value))
+        if (is_list ? !json_is_array(value) : !json_is_object(value) || kt_json_big(value))
             return refuse(field, value, is_list ? "an array" : "an object", problem);
         *(json_t **)member = value;
         return true;

@@ -11,7 +11,7 @@
 /* The type of a field, and of the member that it goes to. */
 enum kt_field_type {
     KT_FIELD_BOOL, /* bool */
-    KT_FIELD_INT,  /* int64_t in minimum .. maximum; 40.0 is one, too */
+    KT_FIELD_INT,  /* int64_t in minimum .. maximum; 40.0 is one, too; of more bits the lower 64 */
     KT_FIELD_REAL, /* double in minimum .. maximum; integers are taken too */
     KT_FIELD_TEXT, /* const char *, of the object; without zero bytes */
     KT_FIELD_LIST, /* json_t *, of the object */

@@ -12,6 +12,7 @@ static const char *owner_of(struct jinja_value value)
     case JINJA_BOOL:
         return "bool object";
     case JINJA_INT:
+    case JINJA_BIG:
         return "int object";
     case JINJA_FLOAT:
         return "float object";

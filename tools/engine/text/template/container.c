@@ -80,6 +80,7 @@ static uint64_t hash(struct jinja *j, struct jinja_value key)
         real = real == 0 ? 0 : real;
         memcpy(&bits, &real, sizeof bits);
         return bits * UINT64_C(0x9e3779b97f4a7c15) >> 7;
+    case JINJA_BIG:
     case JINJA_TEXT:
         jinja_charge(j, key.text->length);
         return hash_bytes(key.text->bytes, key.text->length);

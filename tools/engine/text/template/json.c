@@ -2,6 +2,7 @@
 /* json.c - tojson as Python's json.dumps writes it, and JSON as values. */
 #include "tools/engine/text/template/write.h"
 
+#include "tools/engine/base/big.h"
 #include "tools/engine/text/template/sort.h"
 
 #include <math.h>
@@ -120,7 +121,7 @@ static void write_value(struct jinja *j, struct jinja_buffer *out, struct jinja_
         jinja_add_words(j, out, "null");
     else if (value.kind == JINJA_BOOL)
         jinja_add_words(j, out, value.truth ? "true" : "false");
-    else if (value.kind == JINJA_INT)
+    else if (value.kind == JINJA_INT || value.kind == JINJA_BIG)
         jinja_write(j, out, value);
     else if (value.kind == JINJA_FLOAT)
         write_real(j, out, value.real);
@@ -162,6 +163,10 @@ static struct jinja_value convert(struct jinja *j, const json_t *json, bool cont
         const json_t *item;
         json_array_foreach (json, i, item)
             jinja_list_add(j, value.list, convert(j, item, content));
+    } else if (kt_json_big(json)) {
+        const char *digits = kt_json_big(json);
+        value = copy_text(j, digits, strlen(digits), content);
+        value.kind = JINJA_BIG;
     } else if (json_is_object(json)) {
         value = jinja_dict(jinja_dict_new(j));
         const char *name;
@@ -175,18 +180,10 @@ static struct jinja_value convert(struct jinja *j, const json_t *json, bool cont
 }
 
 /* Why jansson did not read it. Where memory runs out it often says nothing. */
-_Noreturn static void refuse(struct jinja *j, const char *bytes, uint64_t length, const json_error_t *error)
+_Noreturn static void refuse(struct jinja *j, const json_error_t *error)
 {
     if (!*error->text || json_error_code(error) == json_error_out_of_memory)
         jinja_raise(j, KT_E_NOMEM, "out of memory for JSON");
-    if (strncmp(error->text, "too big integer", 15) == 0 && error->position > 0) {
-        uint64_t end = (uint64_t)error->position < length ? (uint64_t)error->position : length, begin = end;
-        while (begin > 0 && strchr("-0123456789", bytes[begin - 1]) && bytes[begin - 1])
-            begin--;
-        int shown = end - begin > 100 ? 100 : (int)(end - begin);
-        jinja_raise(j, KT_E_FORMAT, "JSON, line %d, column %d: the integer %.*s has more than 64 bits",
-                    error->line, error->column, shown, bytes + begin);
-    }
     jinja_raise(j, KT_E_FORMAT, "JSON, line %d, column %d: %s", error->line, error->column, error->text);
 }
 
@@ -194,9 +191,9 @@ struct jinja_value jinja_read_json(struct jinja *j, const char *bytes, uint64_t 
 {
     json_error_t error;
     jinja_charge(j, length);
-    j->json = json_loadb(bytes, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    j->json = kt_json_read(bytes, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     if (!j->json)
-        refuse(j, bytes, length, &error);
+        refuse(j, &error);
     struct jinja_value value = convert(j, j->json, content);
     json_decref(j->json);
     j->json = NULL;

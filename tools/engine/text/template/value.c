@@ -4,6 +4,7 @@
 #include "tools/engine/text/template/text.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct jinja_value jinja_undefined(struct jinja *j, const struct jinja_text *name, const char *owner)
@@ -39,6 +40,7 @@ const char *jinja_type(struct jinja_value value)
         [JINJA_ABSENT] = "nothing",    [JINJA_UNDEFINED] = "Undefined",
         [JINJA_NONE] = "NoneType",     [JINJA_BOOL] = "bool",
         [JINJA_INT] = "int",           [JINJA_FLOAT] = "float",
+        [JINJA_BIG] = "int",
         [JINJA_TEXT] = "str",          [JINJA_LIST] = "list",
         [JINJA_DICT] = "dict",         [JINJA_NAMESPACE] = "Namespace",
         [JINJA_LOOP] = "LoopContext",  [JINJA_MACRO] = "Macro",
@@ -92,9 +94,25 @@ static int order_mixed(int64_t a, double b)
     return b > whole ? -1 : 0;
 }
 
+/* Of digits, by the double next to them, which is enough beside whatever is smaller. */
+static struct jinja_value real_of(struct jinja_value value)
+{
+    char digits[400] = "";
+    uint64_t length = value.text->length < sizeof digits ? value.text->length : sizeof digits - 1;
+    memcpy(digits, value.text->bytes, length);
+    return jinja_float(length == value.text->length ? strtod(digits, NULL) : *digits == '-' ? -INFINITY : INFINITY);
+}
+
 /* 2: not ordered; 3: not numbers. */
 static int order_numbers(struct jinja_value a, struct jinja_value b)
 {
+    if (a.kind == JINJA_BIG && b.kind == JINJA_BIG && a.text->length == b.text->length &&
+        memcmp(a.text->bytes, b.text->bytes, a.text->length) == 0)
+        return 0;
+    if (a.kind == JINJA_BIG || b.kind == JINJA_BIG) {
+        int order = order_numbers(a.kind == JINJA_BIG ? real_of(a) : a, b.kind == JINJA_BIG ? real_of(b) : b);
+        return order == 0 ? 1 : order;
+    }
     if (jinja_is_number(a) && jinja_is_number(b)) {
         int64_t x = jinja_number(a), y = jinja_number(b);
         return x < y ? -1 : x > y;

@@ -12,6 +12,7 @@ enum jinja_kind {
     JINJA_BOOL,
     JINJA_INT,
     JINJA_FLOAT,
+    JINJA_BIG, /* a number that neither of these has, as its digits */
     JINJA_TEXT,
     JINJA_LIST,
     JINJA_DICT,
@@ -39,7 +40,7 @@ struct jinja_value {
         bool truth;
         int64_t number;
         double real;
-        const struct jinja_text *text;
+        const struct jinja_text *text; /* of JINJA_BIG too */
         struct jinja_list *list;
         struct jinja_dict *dict; /* of namespaces too */
         const struct jinja_undefined *undefined;

@@ -196,6 +196,7 @@ void jinja_write(struct jinja *j, struct jinja_buffer *out, struct jinja_value v
         jinja_real_text(value.real, number);
         jinja_add_bytes(j, out, number, strlen(number), false);
         return;
+    case JINJA_BIG:
     case JINJA_TEXT:
         jinja_add(j, out, value.text);
         return;
