@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_big.c - JSON of strangers: numbers of any size stay as they were written, and half a pair of surrogates is no
- * character. */
+/* test_big.c - JSON of strangers: numbers of any size stay as they were written, and half a pair of
+ * surrogates is no character. */
 #include "tools/engine/base/big.h"
 #include "tools/engine/base/dump.h"
 
@@ -12,7 +12,8 @@
 START_TEST(what_is_read_is_written)
 {
     static const char *const same[] = {
-        "{\"a\":[9223372036854775807,9223372036854775808,-9223372036854775809,{\"b\":1e400}],\"c\":\"99999999999999999999\"}",
+        "{\"a\":[9223372036854775807,9223372036854775808,-9223372036854775809,"
+        "{\"b\":1e400}],\"c\":\"99999999999999999999\"}",
         "[123456789012345678901234567890.5e10,-1E999,18446744073709551615,0,-1]",
         "{\"x{\":{\"\\u0001number\":\"1,2\"},\"y\":{\"\\u0001number\":\"12\",\"z\":99999999999999999999}}",
         "99999999999999999999",
@@ -34,9 +35,9 @@ END_TEST
 
 START_TEST(what_is_no_json_is_refused)
 {
-    static const char *const wrong[] = {"[01234567890123456789012]", "[1e400e1]",  "[99999999999999999999.]",
-                                        "[\"\\ud83d]",                "[\"\\ud8\"]", "{99999999999999999999:1}",
-                                        "[-]",                       "[1-99999999999999999999]", "\"\\u"};
+    static const char *const wrong[] =
+        {"[01234567890123456789012]", "[1e400e1]", "[99999999999999999999.]",  "[\"\\ud83d]", "[\"\\ud8\"]",
+         "{99999999999999999999:1}",  "[-]",       "[1-99999999999999999999]", "\"\\u"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         json_error_t where;
         ck_assert_ptr_null(kt_json_read(wrong[i], strlen(wrong[i]), JSON_DECODE_ANY, &where));
@@ -67,9 +68,10 @@ START_TEST(templates_show_them)
         struct kt_rendering *rendering = NULL;
         struct kt_error error;
         struct kt_template *chat = NULL;
-        ck_assert_int_eq(kt_template_create(cases[i].source, strlen(cases[i].source), "t", &chat, &error), KT_OK);
-        ck_assert_msg(kt_template_render(chat, cases[i].variables, strlen(cases[i].variables), NULL, &rendering,
-                                         &error) == KT_OK,
+        ck_assert_int_eq(kt_template_create(cases[i].source, strlen(cases[i].source), "t", &chat, &error),
+                         KT_OK);
+        ck_assert_msg(kt_template_render(chat, cases[i].variables, strlen(cases[i].variables), NULL,
+                                         &rendering, &error) == KT_OK,
                       "%s: %s", cases[i].source, error.message);
         ck_assert_str_eq(kt_rendering_text(rendering, NULL), cases[i].text);
         kt_rendering_destroy(rendering);

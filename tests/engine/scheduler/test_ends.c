@@ -263,8 +263,8 @@ END_TEST
 
 /* ---- ends from outside ---- */
 
-/* When its client hears of the end, nobody's claim is on its pages: they are a prefix, from which the next turn of
- * the conversation goes on. */
+/* When its client hears of the end, nobody's claim is on its pages: they are a prefix, from which the next
+ * turn of the conversation goes on. */
 START_TEST(what_a_cancelled_request_has_computed_is_kept)
 {
     struct stand_in how = usual;

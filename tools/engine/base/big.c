@@ -145,9 +145,8 @@ json_t *kt_json_read(const char *text, size_t length, size_t flags, json_error_t
 
 const char *kt_json_big(const json_t *value)
 {
-    const json_t *number = json_is_object(value) && json_object_size(value) == 1
-                               ? json_object_get(value, KT_JSON_BIG)
-                               : NULL;
+    const json_t *number =
+        json_is_object(value) && json_object_size(value) == 1 ? json_object_get(value, KT_JSON_BIG) : NULL;
     return number && kt_json_is_number(json_string_value(number), json_string_length(number))
                ? json_string_value(number)
                : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * big.h - JSON of strangers: numbers that neither 64 bits nor a double have, which jansson takes for an error, stay
- * as they were written; half a pair of surrogates, which scripts cut off, becomes U+FFFD.
+ * big.h - JSON of strangers: numbers that neither 64 bits nor a double have, which jansson takes for an
+ * error, stay as they were written; half a pair of surrogates, which scripts cut off, becomes U+FFFD.
  */
 #ifndef KT_ENGINE_BASE_BIG_H
 #define KT_ENGINE_BASE_BIG_H
@@ -11,8 +11,8 @@
 
 struct kt_buffer;
 
-/** The only member of the object by which such a number is known in between. Whoever sends one like it has sent a
- * number. */
+/** The only member of the object by which such a number is known in between. Whoever sends one like it has
+ * sent a number. */
 #define KT_JSON_BIG "\x01number"
 
 /** json_loadb, with such numbers; kt_json_dump writes them as they were. */

@@ -156,8 +156,9 @@ void kt_scheduler_refuse(struct kt_scheduler *scheduler);
  */
 enum kt_status kt_scheduler_submit(struct kt_scheduler *scheduler, const struct kt_request *request,
                                    struct kt_ticket **ticket, struct kt_error *error);
-/** Ends a request after the step that is being computed, if it has not ended yet. What it had computed becomes a
- * prefix, as that of a request that ended by itself: the client's next turn often begins like it. */
+/** Ends a request after the step that is being computed, if it has not ended yet. What it had computed
+ * becomes a prefix, as that of a request that ended by itself: the client's next turn often begins like it.
+ */
 void kt_scheduler_cancel(struct kt_ticket *ticket);
 /** Does not end it. May be NULL. */
 void kt_ticket_release(struct kt_ticket *ticket);

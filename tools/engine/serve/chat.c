@@ -29,6 +29,15 @@ static const struct kt_field fields[] =
 
 /* ---- messages ---- */
 
+/* The text of a part; what a model refused to say is text, too. */
+static const json_t *text_of(const json_t *part)
+{
+    const char *type = json_string_value(json_object_get(part, "type"));
+    bool is_refusal = type && strcmp(type, "refusal") == 0;
+    const json_t *words = json_object_get(part, is_refusal ? "refusal" : "text");
+    return json_is_string(words) && type && (is_refusal || strstr(type, "text")) ? words : NULL;
+}
+
 /* The texts of a list of parts, joined by newlines; NULL after a problem. */
 static json_t *join_parts(const json_t *parts, const char *param, struct kt_problem *problem)
 {
@@ -38,8 +47,8 @@ static json_t *join_parts(const json_t *parts, const char *param, struct kt_prob
     bool done = true;
     json_array_foreach (parts, i, part) {
         const char *type = json_string_value(json_object_get(part, "type"));
-        const json_t *words = json_object_get(part, "text");
-        if (!json_is_string(words) || !type || strstr(type, "text") == NULL) {
+        const json_t *words = text_of(part);
+        if (!words) {
             kt_buffer_free(&text);
             kt_problem_field(problem, param,
                              "part %zu of '%s' is no {\"type\": \"text\", \"text\": ..}: %.40s%s", i, param,
@@ -67,57 +76,83 @@ json_t *kt_chat_text(json_t *content, const char *param, struct kt_problem *prob
     return json_is_string(content) ? json_incref(content) : NULL;
 }
 
-/* Sets the content of a copied message to what templates expect. */
-static bool set_content(const struct kt_server *server, json_t *message, const char *param,
-                        struct kt_problem *problem)
+/* Do all parts have the form that templates know? */
+static bool are_plain(const json_t *parts)
 {
-    const json_t *content = json_object_get(message, "content"),
-                 *calls = json_object_get(message, "tool_calls");
+    const json_t *part;
+    size_t i;
+    json_array_foreach (parts, i, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        if (!type || strcmp(type, "text") != 0)
+            return false;
+    }
+    return json_array_size(parts) > 0;
+}
+
+/* Sets the content of a copied message: a text, or parts of texts. */
+static bool set_content(json_t *message, const char *param, struct kt_problem *problem)
+{
+    const json_t *content = json_object_get(message, "content");
+    json_t *refusal = json_object_get(message, "refusal");
     if (json_is_string(content))
         return true;
     if (!content || json_is_null(content)) {
-        /* Some templates show calls only beside a content of null: DeepSeek's. The others take a text. */
-        bool wants_null = json_array_size(calls) > 0 && !server->chat_info.takes_calls;
-        json_t *none = wants_null ? json_null() : json_string("");
+        json_t *none = json_is_string(refusal) ? json_incref(refusal) : json_string("");
         return json_object_set_new(message, "content", none) == 0 || kt_problem_memory(problem);
     }
     if (!json_is_array(content))
         return kt_problem_field(problem, param, "'%s' must be a string, an array of parts or null, not %s",
                                 param, kt_fields_type(content));
     json_t *joined = join_parts(content, param, problem);
-    if (!joined || server->chat_info.takes_parts) {
+    if (!joined || are_plain(content)) {
         json_decref(joined);
         return joined != NULL;
     }
     return json_object_set_new(message, "content", joined) == 0 || kt_problem_memory(problem);
 }
 
-static bool check_calls(const json_t *calls, size_t at, struct kt_problem *problem)
+/* Whatever the arguments are: kt_mend_arguments. */
+static bool check_call(const json_t *call, const char *param, size_t i, struct kt_problem *problem)
 {
-    const json_t *call;
-    char param[48];
+    const json_t *function = json_object_get(call, "function"), *custom = json_object_get(call, "custom");
+    bool has_input = !custom || json_is_string(json_object_get(custom, "input"));
+    return (has_input && json_is_string(json_object_get(custom ? custom : function, "name"))) ||
+           kt_problem_field(problem, param,
+                            "'%s[%zu]' needs a function with a name and arguments as JSON text", param, i);
+}
+
+static bool check_calls(const json_t *message, size_t at, struct kt_problem *problem)
+{
+    const json_t *calls = json_object_get(message, "tool_calls"), *call;
+    const json_t *old = json_object_get(message, "function_call");
+    char param[64];
     size_t i;
-    if (!calls || json_is_null(calls))
-        return true;
     (void)snprintf(param, sizeof(param), "messages[%zu].tool_calls", at);
-    if (!json_is_array(calls))
+    if (calls && !json_is_null(calls) && !json_is_array(calls))
         return kt_problem_field(problem, param, "'%s' must be an array, not %s", param,
                                 kt_fields_type(calls));
     json_array_foreach (calls, i, call) {
-        const json_t *function = json_object_get(call, "function");
-        const json_t *arguments = json_object_get(function, "arguments");
-        if (!json_is_string(json_object_get(function, "name")) ||
-            !(json_is_string(arguments) || json_is_object(arguments)))
-            return kt_problem_field(problem, param,
-                                    "'%s[%zu]' needs a function with a name and arguments as JSON text",
-                                    param, i);
+        if (!check_call(call, param, i, problem))
+            return false;
     }
-    return true;
+    return !old || json_is_null(old) || json_is_string(json_object_get(old, "name")) ||
+           kt_problem_field(problem, "messages", "'messages[%zu].function_call' needs a name", at);
+}
+
+/* What is null is not there: some templates only ask whether a name is. */
+static void drop_nulls(json_t *message)
+{
+    const char *name;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe (message, next, name, value) {
+        if (json_is_null(value) && strcmp(name, "content") != 0)
+            (void)json_object_del(message, name);
+    }
 }
 
 /* A copy of a message that is fit for templates. */
-static bool add_message(const struct kt_server *server, json_t *messages, const json_t *given, size_t at,
-                        struct kt_problem *problem)
+static bool add_message(json_t *messages, const json_t *given, size_t at, struct kt_problem *problem)
 {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool", "function"};
     char param[48];
@@ -129,15 +164,16 @@ static bool add_message(const struct kt_server *server, json_t *messages, const 
     if (!is_known)
         return kt_problem_field(problem, param, "'%s' must be system, developer, user, assistant or tool",
                                 param);
-    if (!check_calls(json_object_get(given, "tool_calls"), at, problem))
+    if (!check_calls(given, at, problem))
         return false;
     json_t *message = json_copy((json_t *)(uintptr_t)given); /* only counts references in it */
     if (!message || json_array_append_new(messages, message) != 0)
         return kt_problem_memory(problem);
+    drop_nulls(message);
     if (strcmp(role, "developer") == 0 && json_object_set_new(message, "role", json_string("system")) != 0)
         return kt_problem_memory(problem);
     (void)snprintf(param, sizeof(param), "messages[%zu].content", at);
-    return set_content(server, message, param, problem);
+    return set_content(message, param, problem);
 }
 
 /* Puts the mark behind the message that the answer is to go on with. */
@@ -164,7 +200,7 @@ static bool mark_final(const struct chat *chat, json_t *messages, struct kt_prob
 }
 
 /* The messages for the template, with the server's own system message before them. NULL after a problem. */
-static json_t *make_messages(const struct kt_server *server, const struct chat *chat,
+static json_t *make_messages(const struct kt_server *server, const struct chat *chat, const json_t *tools,
                              struct kt_problem *problem)
 {
     json_t *messages = json_array(), *given = chat->messages;
@@ -177,10 +213,14 @@ static json_t *make_messages(const struct kt_server *server, const struct chat *
                                                          server->system)) == 0 ||
                kt_problem_memory(problem);
     json_array_foreach (given, i, message) {
-        done = done && add_message(server, messages, message, i, problem);
+        done = done && add_message(messages, message, i, problem);
     }
-    if (done && (!chat->continue_final_message || mark_final(chat, messages, problem)))
+    if (done && (!chat->continue_final_message || mark_final(chat, messages, problem))) {
+        messages = kt_history_fit(&server->chat_needs, messages, tools);
+        if (!messages)
+            kt_problem_memory(problem);
         return messages;
+    }
     json_decref(messages);
     return NULL;
 }
@@ -285,15 +325,18 @@ static bool add_kwargs(json_t *variables, json_t *kwargs)
 static json_t *make_variables(const struct kt_server *server, const struct chat *chat, json_t *tools,
                               struct kt_problem *problem)
 {
-    json_t *messages = make_messages(server, chat, problem);
+    bool has_place = !server->chat_needs.no_tools;
+    json_t *messages = make_messages(server, chat, has_place ? NULL : tools, problem), *fitted = NULL;
     if (!messages)
         return NULL;
     json_t *variables = json_object();
     bool done = variables && add_kwargs(variables, chat->kwargs);
+    if (tools && has_place)
+        done = done && (fitted = kt_history_tools(&server->chat_needs, tools)) != NULL;
     if (!done || json_object_set(variables, "messages", messages) != 0 ||
         json_object_set_new(variables, "add_generation_prompt", json_boolean(chat->add_generation_prompt)) !=
             0 ||
-        (tools && json_object_set(variables, "tools", tools) != 0) ||
+        (fitted && json_object_set(variables, "tools", fitted) != 0) ||
         (chat->reasoning_effort &&
          json_object_set_new(variables, "reasoning_effort", json_string(chat->reasoning_effort)) != 0) ||
         !kt_chat_add_tokens(server->loaded.tokenizer, variables)) {
@@ -301,6 +344,7 @@ static json_t *make_variables(const struct kt_server *server, const struct chat 
         variables = NULL;
         kt_problem_memory(problem);
     }
+    json_decref(fitted);
     json_decref(messages);
     return variables;
 }
@@ -334,8 +378,6 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     json_decref(variables);
     if (!text)
         return kt_problem_memory(problem);
-    params.parse_arguments = !server->chat_info.wants_text;
-    params.tidy_messages = server->chat_info.takes_calls; /* else a content of null counts */
     enum kt_status status = kt_template_render(server->chat, text, strlen(text), &params, rendering, &error);
     free(text);
     /* Whatever a template refuses, it refuses this request. */
@@ -408,7 +450,9 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
         !make_prompt(server, &chat, tools, &prompt, problem))
         return false;
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
-    ask->parser.format = kt_chat_format(server->chat_info.format, tools != NULL);
+    ask->parser.format = tools && server->chat_needs.no_tools && !server->chat_needs.own_calls
+                             ? KT_OUTPUT_HERMES /* kt_history_about_tools tells the model so */
+                             : kt_chat_format(server->chat_info.format, tools != NULL);
     ask->thought = kt_chat_thought(prompt.text, prompt.length);
     ask->parser.starts_reasoning = ask->thought == KT_THOUGHT_BEGUN;
     const struct kt_wished_form form = {chat.response_format, json_object_get(ask->body, "tool_choice"),

@@ -76,7 +76,8 @@ static int open_chat(const struct kt_cli *cli, const struct kt_run_args *args, s
     else if (kt_template_open(server->loaded.tokenizer, NULL, &server->chat, &error) != KT_OK)
         kt_cli_warn(cli, "no chats, only completions: %s; --chat-template gives it one", error.message);
     if (code == KT_EXIT_OK && server->chat &&
-        kt_template_info(server->chat, &server->chat_info, &error) != KT_OK)
+        (kt_template_info(server->chat, &server->chat_info, &error) != KT_OK ||
+         kt_needs_find(server->chat, &server->chat_info, &server->chat_needs, &error) != KT_OK))
         code = kt_cli_fail(cli, &error);
     return code;
 }

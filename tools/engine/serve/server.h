@@ -6,6 +6,7 @@
 #include "tools/engine/command/command.h"
 #include "tools/engine/serve/body.h"
 #include "tools/engine/serve/guard.h"
+#include "tools/engine/serve/history.h"
 #include "tools/engine/serve/http.h"
 #include "tools/engine/serve/metrics.h"
 
@@ -35,6 +36,7 @@ struct kt_server {
     struct kt_template *chat;
     const char *chat_file; /* where that stands; NULL: it is built in */
     struct kt_template_info chat_info;
+    struct kt_needs chat_needs;
     struct kt_model_info model_info;
     uint64_t n_vocabulary;              /* ids that the tokenizer knows */
     struct kt_vocabulary *words;        /* of the same */

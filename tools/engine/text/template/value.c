@@ -37,14 +37,21 @@ const char *jinja_type(struct jinja_value value)
     static const char *const forms[] = {"list",        "tuple",      "generator", "dict_keys",
                                         "dict_values", "dict_items", "range"};
     static const char *const names[] = {
-        [JINJA_ABSENT] = "nothing",    [JINJA_UNDEFINED] = "Undefined",
-        [JINJA_NONE] = "NoneType",     [JINJA_BOOL] = "bool",
-        [JINJA_INT] = "int",           [JINJA_FLOAT] = "float",
+        [JINJA_ABSENT] = "nothing",
+        [JINJA_UNDEFINED] = "Undefined",
+        [JINJA_NONE] = "NoneType",
+        [JINJA_BOOL] = "bool",
+        [JINJA_INT] = "int",
+        [JINJA_FLOAT] = "float",
         [JINJA_BIG] = "int",
-        [JINJA_TEXT] = "str",          [JINJA_LIST] = "list",
-        [JINJA_DICT] = "dict",         [JINJA_NAMESPACE] = "Namespace",
-        [JINJA_LOOP] = "LoopContext",  [JINJA_MACRO] = "Macro",
-        [JINJA_FUNCTION] = "function", [JINJA_METHOD] = "builtin_function_or_method",
+        [JINJA_TEXT] = "str",
+        [JINJA_LIST] = "list",
+        [JINJA_DICT] = "dict",
+        [JINJA_NAMESPACE] = "Namespace",
+        [JINJA_LOOP] = "LoopContext",
+        [JINJA_MACRO] = "Macro",
+        [JINJA_FUNCTION] = "function",
+        [JINJA_METHOD] = "builtin_function_or_method",
     };
     if (value.kind == JINJA_LIST)
         return value.list->form == JINJA_IS_ONCE && value.list->what ? value.list->what
@@ -100,7 +107,9 @@ static struct jinja_value real_of(struct jinja_value value)
     char digits[400] = "";
     uint64_t length = value.text->length < sizeof digits ? value.text->length : sizeof digits - 1;
     memcpy(digits, value.text->bytes, length);
-    return jinja_float(length == value.text->length ? strtod(digits, NULL) : *digits == '-' ? -INFINITY : INFINITY);
+    return jinja_float(length == value.text->length ? strtod(digits, NULL)
+                       : *digits == '-'             ? -INFINITY
+                                                    : INFINITY);
 }
 
 /* 2: not ordered; 3: not numbers. */
