@@ -147,30 +147,38 @@ static uint32_t bare(struct kt_calls *c, bool is_required, uint32_t end)
 {
     struct kt_program *p = c->program;
     uint32_t call = any_call(c, end);
-    uint32_t text = kt_op_reserve(p);
-    const struct kt_range any[] = {{0, 255, text}};
-    const struct kt_range first[] = {{'!', 'z', text}, {'|', 255, text}};
-    kt_op_place(p, text, kt_op_split(p, end, kt_op_switch(p, any, 1, KT_OP_TAG)));
-    return is_required ? call : kt_op_split(p, call, kt_op_split(p, end, kt_op_switch(p, first, 2, 0)));
+    struct kt_until tags[KT_UNTIL_MOST];
+    struct kt_range first[256];
+    uint32_t targets[256] = {0};
+    size_t n = 0;
+    if (is_required)
+        return call;
+    (void)kt_op_until_any(p, tags, kt_grammar_opens(KT_OUTPUT_JSON, NULL, 0, tags), KT_OP_TAG, end, targets);
+    for (unsigned byte = '!'; byte < 256; byte++)
+        if (byte != '{' && targets[byte])
+            first[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, targets[byte]};
+    return kt_op_split(p, call, kt_op_split(p, end, kt_op_switch(p, first, n, 0)));
 }
 
 static uint32_t answer(struct kt_calls *c, const struct kt_calls_params *params)
 {
     struct kt_grammar_params lead = {sizeof(lead), params->format, params->reasoning};
     struct kt_program *p = c->program;
+    struct kt_until tags[KT_UNTIL_MOST];
     const char *open = "";
     uint32_t end = kt_op_return(p);
     if (c->format == KT_OUTPUT_JSON)
-        return kt_grammar_lead(p, &lead, bare(c, params->is_required, end));
+        return kt_grammar_lead(p, &lead, bare(c, params->is_required, end), NULL, 0);
     uint32_t after = all_calls(c, &open, end);
     if (c->format == KT_OUTPUT_HARMONY)
         return params->is_required
                    ? kt_grammar_channels(p, params->reasoning,
                                          kt_op_tag(p, "<|channel|>commentary to=functions.", after))
                    : kt_op_until(p, "to=functions.", KT_OP_TAG, after, end);
-    if (!params->is_required)
-        return kt_op_until(p, open, KT_OP_TAG, after, end);
-    return kt_grammar_lead(p, &lead, kt_op_tag(p, open, after));
+    if (params->is_required)
+        return kt_grammar_lead(p, &lead, kt_op_tag(p, open, after), open, after);
+    size_t n = kt_grammar_opens(c->format, open, after, tags);
+    return kt_op_until_any(p, tags, n, KT_OP_TAG, end, NULL);
 }
 
 /* Calls, or else JSON that fits `form`. */
@@ -189,7 +197,8 @@ static uint32_t answer_or_form(struct kt_calls *c, const struct kt_calls_params 
         return kt_grammar_channels(p, params->reasoning,
                                    kt_op_split(p, kt_op_tag(p, "<|channel|>commentary to=functions.", calls),
                                                kt_grammar_final(p, body)));
-    return kt_grammar_lead(p, &lead, kt_op_split(p, kt_op_tag(p, open, calls), body));
+    return kt_grammar_lead(p, &lead, kt_op_split(p, kt_op_tag(p, open, calls), body), *open ? open : NULL,
+                           calls);
 }
 
 /* ---- tools ---- */

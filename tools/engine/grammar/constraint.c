@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* constraint.c - tokens against a grammar. */
 #include "tools/engine/base/fail.h"
-#include "tools/engine/grammar/grammar.h"
-#include "tools/engine/grammar/machine.h"
+#include "tools/engine/grammar/place.h"
 #include "tools/engine/grammar/plain.h"
 #include "tools/engine/grammar/vocabulary.h"
 
@@ -20,17 +19,6 @@
 #define COST_OF_TOKEN 50000
 #define COST_OF_BYTES 50000
 #define LANES 8 /* through the tree of tokens at once */
-
-struct kt_constraint {
-    struct kt_grammar *grammar;
-    const struct kt_vocabulary *vocabulary;
-    struct kt_machine machine;
-    uint32_t state;
-    bool has_ended;
-    uint32_t n_masks;
-    uint64_t credit; /* what may be spent */
-    uint32_t *path;  /* [LANES][vocabulary->deepest + 1] states on the way through the tree */
-};
 
 void kt_grammar_destroy(struct kt_grammar *grammar)
 {
@@ -107,6 +95,8 @@ void kt_constraint_destroy(struct kt_constraint *c)
     kt_machine_free(&c->machine);
     kt_grammar_destroy(c->grammar);
     free(c->path);
+    free(c->closing);
+    free(c->distances);
     free(c);
 }
 
@@ -132,8 +122,7 @@ static bool forget(struct kt_constraint *c)
     return true;
 }
 
-/* The state behind a token's bytes; 0: it may not come. */
-static uint32_t walk(struct kt_constraint *c, int32_t id)
+uint32_t kt_constraint_walk(struct kt_constraint *c, int32_t id)
 {
     const struct kt_vocabulary *v = c->vocabulary;
     if (id < 0 || (uint32_t)id >= v->n || c->has_ended)
@@ -148,7 +137,7 @@ static uint32_t walk(struct kt_constraint *c, int32_t id)
     return state;
 }
 
-static bool is_end(const struct kt_constraint *c, int32_t id)
+bool kt_constraint_is_end(const struct kt_constraint *c, int32_t id)
 {
     return id >= 0 && (uint32_t)id < c->vocabulary->n && c->vocabulary->words[id].kind == KT_WORD_END;
 }
@@ -163,7 +152,7 @@ enum kt_status kt_constraint_allows(struct kt_constraint *c, int32_t id, uint32_
 {
     if (!forget(c))
         return no_memory(error);
-    *allowed = is_end(c, id) ? may_end(c) : walk(c, id) != 0;
+    *allowed = kt_constraint_is_end(c, id) ? may_end(c) : kt_constraint_walk(c, id) != 0;
     return c->machine.failed ? no_memory(error) : KT_OK;
 }
 
@@ -171,8 +160,8 @@ enum kt_status kt_constraint_accept(struct kt_constraint *c, int32_t id, struct 
 {
     if (!forget(c))
         return no_memory(error);
-    bool ends = is_end(c, id) && may_end(c);
-    uint32_t state = ends ? 0 : walk(c, id);
+    bool ends = kt_constraint_is_end(c, id) && may_end(c);
+    uint32_t state = ends ? 0 : kt_constraint_walk(c, id);
     if (c->machine.failed)
         return no_memory(error);
     if (!ends && state == 0)
@@ -363,7 +352,7 @@ static void fill(struct kt_constraint *c, uint64_t *mask)
     if (is_rest && !plain.is_all)
         walk_long(c, mask, plain, most);
     for (uint32_t i = 0; i < v->n_tags && has_tags(c); i++)
-        if (walk(c, v->tags[i]))
+        if (kt_constraint_walk(c, v->tags[i]))
             kt_mask_set(mask, v->tags[i]);
     for (uint32_t i = 0; i < v->n_ends && may_end(c); i++)
         kt_mask_set(mask, v->ends[i]);

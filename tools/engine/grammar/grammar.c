@@ -3,6 +3,7 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/grammar/schema.h"
+#include "tools/engine/text/output/parser.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,14 @@
 enum kt_status kt_grammar_open(const struct kt_grammar_params *params, const char *caller,
                                struct kt_grammar **grammar, struct kt_error *error)
 {
-    if (params && (params->struct_size < sizeof(*params) || params->reasoning > KT_REASONING_IN))
+    if (params && (params->struct_size < sizeof(*params) || params->reasoning > KT_REASONING_IN ||
+                   params->format >= kt_parser_n_families))
         return kt_engine_fail(error, KT_E_INVALID, "%s: %s", caller,
-                              params->reasoning > KT_REASONING_IN
+                              params->struct_size < sizeof(*params)
+                                  ? "struct_size is too small; start with KT_GRAMMAR_PARAMS_INIT"
+                              : params->reasoning > KT_REASONING_IN
                                   ? "reasoning is no enum kt_grammar_reasoning"
-                                  : "struct_size is too small; start with KT_GRAMMAR_PARAMS_INIT");
+                                  : "format is no enum kt_output_format");
     struct kt_grammar *made = calloc(1, sizeof(*made));
     if (!made)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a grammar");
@@ -77,6 +81,96 @@ uint32_t kt_op_until(struct kt_program *p, const char *tag, uint32_t flags, uint
     return first;
 }
 
+/* The tree of tags, each node a beginning of one of them. */
+struct tree {
+    uint16_t children[256]; /* of a node; 0: none */
+    uint16_t fails;         /* the longest other beginning that ends here */
+    uint16_t tag;           /* that ends here, from 1 */
+};
+
+static size_t plant(struct tree *nodes, const struct kt_until *tags, size_t n)
+{
+    size_t n_nodes = 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+        for (const char *byte = tags[i].tag; *byte; byte++) {
+            uint16_t *child = &nodes[at].children[(uint8_t)*byte];
+            *child = *child ? *child : (uint16_t)n_nodes++;
+            at = *child;
+        }
+        nodes[at].tag = nodes[at].tag ? nodes[at].tag : (uint16_t)(i + 1);
+    }
+    return n_nodes;
+}
+
+/* Where each byte leads from each node, level by level (Aho and Corasick). */
+static void link_nodes(struct tree *nodes, uint16_t *queue)
+{
+    size_t n = 0;
+    for (size_t at = 0, i = 0; i == 0 || i <= n; i++) {
+        at = i == 0 ? 0 : queue[i - 1];
+        for (unsigned byte = 0; byte < 256; byte++) {
+            uint16_t child = nodes[at].children[byte];
+            uint16_t other = at == 0 ? 0 : nodes[nodes[at].fails].children[byte];
+            if (!child) {
+                nodes[at].children[byte] = other;
+                continue;
+            }
+            nodes[child].fails = other;
+            nodes[child].tag = nodes[child].tag ? nodes[child].tag : nodes[other].tag;
+            queue[n++] = child;
+        }
+    }
+}
+
+static uint32_t place_tree(struct kt_program *p, const struct tree *nodes, size_t n_nodes,
+                           const struct kt_until *tags, uint32_t flags, uint32_t end, uint32_t *targets)
+{
+    uint32_t first = kt_op_reserve(p);
+    for (size_t k = 1; k < n_nodes; k++)
+        (void)kt_op_reserve(p);
+    for (size_t k = 0; k < n_nodes && p->status == KT_OK; k++) {
+        struct kt_range ranges[256];
+        size_t n = 0;
+        for (unsigned byte = 0; byte < 256; byte++) {
+            uint16_t to = nodes[k].children[byte], ended = nodes[to].tag;
+            uint32_t target = ended ? tags[ended - 1].next : first + to;
+            if (targets && k == 0)
+                targets[byte] = target;
+            if (target == 0)
+                continue;
+            if (n > 0 && ranges[n - 1].target == target && ranges[n - 1].last + 1u == byte)
+                ranges[n - 1].last = (uint8_t)byte;
+            else
+                ranges[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, target};
+        }
+        uint32_t op = nodes[k].tag ? end : kt_op_switch(p, ranges, n, flags);
+        kt_op_place(p, first + (uint32_t)k, end && !nodes[k].tag ? kt_op_split(p, op, end) : op);
+    }
+    return first;
+}
+
+uint32_t kt_op_until_any(struct kt_program *p, const struct kt_until *tags, size_t n, uint32_t flags,
+                         uint32_t end, uint32_t *targets)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < n; i++)
+        most += strlen(tags[i].tag);
+    struct tree *nodes = calloc(most, sizeof(*nodes));
+    uint16_t *queue = calloc(most, sizeof(*queue));
+    uint32_t first = 0;
+    if (nodes && queue) {
+        size_t n_nodes = plant(nodes, tags, n);
+        link_nodes(nodes, queue);
+        first = place_tree(p, nodes, n_nodes, tags, flags, end, targets);
+    } else {
+        p->status = KT_E_NOMEM;
+    }
+    free(queue);
+    free(nodes);
+    return first;
+}
+
 static uint32_t tag(struct kt_program *p, const char *text, uint32_t next)
 {
     return kt_op_text(p, text, strlen(text), KT_OP_TAG, next);
@@ -95,7 +189,12 @@ uint32_t kt_grammar_channels(struct kt_program *p, uint32_t reasoning, uint32_t 
 {
     if (reasoning == KT_REASONING_NONE)
         return start;
-    uint32_t after = kt_op_until(p, "<|end|>", KT_OP_TAG, tag(p, "<|start|>assistant", start), 0);
+    const struct kt_until ends[] = {{"<|end|>", tag(p, "<|start|>assistant", start)},
+                                    {"<|start|>", 0},
+                                    {"<|channel|>", 0},
+                                    {"<|call|>", 0},
+                                    {"<|return|>", 0}};
+    uint32_t after = kt_op_until_any(p, ends, sizeof(ends) / sizeof(ends[0]), KT_OP_TAG, 0, NULL);
     if (reasoning == KT_REASONING_IN)
         return after;
     return kt_op_split(p, start, tag(p, "<|channel|>analysis<|message|>", after));
@@ -107,16 +206,29 @@ uint32_t kt_grammar_final(struct kt_program *p, uint32_t body)
     return tag(p, "<|channel|>final", body);
 }
 
-uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body)
+size_t kt_grammar_opens(uint32_t format, const char *open, uint32_t call, struct kt_until *tags)
+{
+    const char *const *known = kt_parser_families[format].open;
+    size_t n = 0;
+    for (; known[n]; n++)
+        tags[n] = (struct kt_until){known[n], open && strcmp(known[n], open) == 0 ? call : 0};
+    return n;
+}
+
+uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body,
+                         const char *open, uint32_t call)
 {
     uint32_t format = params ? params->format : 0, reasoning = params ? params->reasoning : KT_REASONING_NONE;
     bool is_mistral = format == KT_OUTPUT_MISTRAL;
+    struct kt_until tags[KT_UNTIL_MOST];
     if (format == KT_OUTPUT_HARMONY)
         return kt_grammar_channels(p, reasoning, kt_grammar_final(p, body));
     body = lead(p, body);
     if (reasoning == KT_REASONING_NONE)
         return body;
-    uint32_t inside = kt_op_until(p, is_mistral ? "[/THINK]" : "</think>", KT_OP_TAG, body, 0);
+    size_t n = kt_grammar_opens(format, open, call, tags);
+    tags[n++] = (struct kt_until){is_mistral ? "[/THINK]" : "</think>", body};
+    uint32_t inside = kt_op_until_any(p, tags, n, KT_OP_TAG, 0, NULL);
     if (reasoning == KT_REASONING_IN)
         return inside;
     return kt_op_split(p, body, lead(p, tag(p, is_mistral ? "[THINK]" : "<think>", inside)));
@@ -142,7 +254,7 @@ enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct
                : json_loads(any_object, 0, NULL);
     if (document) {
         uint32_t body = kt_form_compile(&reader, document, kt_op_return(&made->program));
-        status = kt_grammar_finish(made, kt_grammar_lead(&made->program, params, body), &reader);
+        status = kt_grammar_finish(made, kt_grammar_lead(&made->program, params, body, NULL, 0), &reader);
     } else if (reader.status != KT_OK) {
         status = reader.status;
     } else {

@@ -29,11 +29,19 @@ static uint32_t end_tag(struct value *v)
     return kt_op_tag(v->calls->program, v->markup->value_ends[0], v->next);
 }
 
-/* Any text up to the closing tag. */
+/* Any text up to the closing tag. Where the parser of output forgives a missing one, text that begins another
+ * call would be taken for that. */
+static uint32_t until_end(struct value *v)
+{
+    struct kt_program *p = v->calls->program;
+    const struct kt_until tags[] = {{v->markup->value_ends[0], v->next}, {v->markup->call, 0}};
+    return kt_op_until_any(p, tags, v->markup->next_section ? 2 : 1, 0, end_tag(v), NULL);
+}
+
 static uint32_t any_text(struct value *v)
 {
     struct kt_program *p = v->calls->program;
-    uint32_t text = kt_op_until(p, v->markup->value_ends[0], 0, v->next, 0), first = text;
+    uint32_t text = until_end(v), first = text;
     bool is_told = v->markup->key_ends[1] != NULL; /* the tag says what it is */
     if (v->others && !is_told) {
         struct kt_range ranges[] = {{'!', '!', text}, {'#', ',', text},  {'.', '/', text}, {':', ';', text},

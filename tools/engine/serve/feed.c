@@ -3,6 +3,7 @@
 
 #include "tools/engine/serve/feed.h"
 #include "tools/engine/base/buffer.h"
+#include "tools/engine/grammar/grammar.h"
 #include "tools/kt/base/cli.h"
 
 #include <poll.h>
@@ -106,7 +107,9 @@ static const uint64_t *allow(void *data, int32_t id)
     const uint64_t *mask = NULL;
     uint32_t allowed = 0;
     enum kt_status status = kt_constraint_allows(line->constraint, id, &allowed, NULL);
-    if (status == KT_OK && !allowed)
+    if (status == KT_OK && !allowed && kt_constraint_is_end(line->constraint, id))
+        status = kt_constraint_closing(line->constraint, &mask, NULL); /* it has said what it had to say */
+    else if (status == KT_OK && !allowed)
         status = kt_constraint_mask(line->constraint, &mask, NULL, NULL);
     if (status != KT_OK)
         lose(line->feed);
