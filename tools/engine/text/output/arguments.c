@@ -114,7 +114,7 @@ void kt_parser_raw(struct kt_parser *parser, char byte)
     if (tag >= parser->n_closes) {
         parser->held.length = 0;
         kt_parser_open(parser, tag - parser->n_closes);
-    } else if (tag == 0 && parser->family->section_call) {
+    } else if (tag < parser->family->n_call_ends && parser->family->section_call[0]) {
         parser->step = kt_parser_named_section;
     } else {
         kt_parser_after_call(parser);

@@ -362,7 +362,7 @@ static void in_next_key(struct kt_parser *parser, char byte)
 static void behind_call(struct kt_parser *parser, char byte)
 {
     const struct kt_markup *markup = parser->family->markup;
-    const char *const tags[] = {markup->section_end, markup->call, NULL};
+    const char *const tags[] = {markup->section_end, markup->call, markup->other_end, NULL};
     int tag = kt_parser_expect(parser, tags, byte);
     if (tag == KT_TAG_PART)
         return;
@@ -370,7 +370,7 @@ static void behind_call(struct kt_parser *parser, char byte)
         kt_parser_next(parser, kt_parser_markup_name, markup->call);
         return;
     }
-    if (tag == 0)
+    if (tag >= 0)
         parser->gap.length = 0;
     kt_parser_after_call(parser);
 }

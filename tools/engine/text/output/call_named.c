@@ -185,7 +185,7 @@ void kt_parser_named_arguments(struct kt_parser *parser, char byte)
 static void after(struct kt_parser *parser, char byte)
 {
     const struct kt_parser_family *family = parser->family;
-    const char *tags[5] = {NULL};
+    const char *tags[9] = {NULL};
     int n = 0;
     while (family->close[n]) {
         tags[n] = family->close[n];
@@ -198,7 +198,7 @@ static void after(struct kt_parser *parser, char byte)
         return;
     if (tag >= 0)
         parser->gap.length = 0;
-    if (family->section_call && tag <= 0) /* the end may have been left out */
+    if (family->section_call[0] && tag < family->n_call_ends) /* the end may have been left out */
         parser->step = kt_parser_named_section;
     else
         kt_parser_after_call(parser);
@@ -208,16 +208,23 @@ static void after(struct kt_parser *parser, char byte)
 void kt_parser_named_section(struct kt_parser *parser, char byte)
 {
     const struct kt_parser_family *family = parser->family;
-    const char *const tags[] = {family->section_call, family->close[1], NULL};
+    const char *tags[12] = {NULL};
+    int n_calls = 0, n;
+    for (; n_calls < 4 && family->section_call[n_calls]; n_calls++)
+        tags[n_calls] = family->section_call[n_calls];
+    n = n_calls;
+    for (int i = family->n_call_ends; i < 8 && family->close[i]; i++)
+        tags[n++] = family->close[i];
     int tag = kt_parser_expect(parser, tags, byte);
     if (tag == KT_TAG_PART)
         return;
-    if (tag == 0 && parser->is_candidate) {
+    bool is_call = tag >= 0 && tag < n_calls;
+    if (is_call && parser->is_candidate) {
         parser->step = kt_parser_named;
-    } else if (tag == 0) {
-        kt_parser_next(parser, kt_parser_named, family->section_call);
+    } else if (is_call) {
+        kt_parser_next(parser, kt_parser_named, tags[tag]);
     } else {
-        if (tag == 1)
+        if (tag >= n_calls)
             parser->gap.length = 0;
         kt_parser_break(parser);
     }

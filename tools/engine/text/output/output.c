@@ -40,16 +40,16 @@ static void collect_tags(struct kt_parser *parser)
     for (int i = 0; i < 2 && family->think[i]; i++)
         parser->tags[n++] = family->think[i];
     parser->first_open = n;
-    for (int i = 0; i < 5 && family->open[i]; i++)
+    for (int i = 0; i < 9 && family->open[i]; i++)
         parser->tags[n++] = family->open[i];
     parser->first_stop = n;
     for (int i = 0; i < 4 && family->stop[i]; i++)
         parser->tags[n++] = family->stop[i];
     n = 0;
-    for (int i = 0; i < 4 && family->close[i]; i++)
+    for (int i = 0; i < 8 && family->close[i]; i++)
         parser->ends[n++] = family->close[i];
     parser->n_closes = n;
-    for (int i = 0; i < 5 && family->open[i]; i++)
+    for (int i = 0; i < 9 && family->open[i]; i++)
         if (family->open[i][0] != ' ') /* of harmony, the last one: it stands at the beginning only */
             parser->ends[n++] = family->open[i];
 }

@@ -33,6 +33,7 @@ enum { KT_TAG_NONE = -1, KT_TAG_PART = -2 };
 /** Calls in markup. A tag that is NULL does not exist. */
 struct kt_markup {
     const char *section, *section_end; /**< around calls */
+    const char *other_end;             /**< another spelling of that, or NULL */
     const char *call;                  /**< before the name */
     const char *name_end;              /**< NULL: white space or a tag ends a name */
     const char *key;
@@ -53,14 +54,16 @@ struct kt_markup {
 struct kt_parser_family {
     const char *name;
     const char *think[2];     /**< around reasoning */
-    const char *open[5];      /**< begin a call, or a section of calls */
-    kt_parser_step *begin[5]; /**< and what follows */
-    const char *close[4];     /**< end a call or its section, where arguments are JSON */
+    const char *open[9];      /**< begin a call, or a section of calls */
+    kt_parser_step *begin[9]; /**< and what follows */
+    const char *close[8];     /**< end a call or its section, where arguments are JSON */
+    int n_call_ends;          /**< of these, the first ones end a call */
     const char *stop[4];      /**< end a message (harmony) */
-    const char *head_end[3];  /**< end the name of a call with JSON behind it */
-    const char *section_call; /**< begins a call within a section */
-    bool strips;              /**< white space before a call is the template's, not the answer's */
-    bool takes_bare;          /**< an answer that begins with { may be a call */
+    const char *head_end[4];  /**< end the name of a call with JSON behind it */
+    const char
+        *section_call[4]; /**< begin a call within a section, the template's first; NULL: there are none */
+    bool strips;          /**< white space before a call is the template's, not the answer's */
+    bool takes_bare;      /**< an answer that begins with { may be a call */
     const struct kt_markup *markup;
 };
 
@@ -83,10 +86,10 @@ struct kt_parser {
     const struct kt_parser_family *family;
     struct kt_schema *schema;
     bool starts_reasoning;
-    const char *tags[12]; /**< those that may stand in text, NULL behind them */
+    const char *tags[16]; /**< those that may stand in text, NULL behind them */
     int first_open, first_stop;
     const char
-        *ends[12]; /**< those that end what is left of a broken call: `close` and `open` of the family */
+        *ends[18]; /**< those that end what is left of a broken call: `close` and `open` of the family */
     int n_closes;
 
     /* what a call of kt_parser_add gives */
