@@ -36,7 +36,7 @@ def events_of(path, body):
 def count_reasoning(blocks, n):
     """Pieces of a script are tokens."""
     said = [block for block in blocks if block[0] == "thinking"]
-    equal(n, {"I wonder.": 2, "Where?": 1}[said[0][1]] if said else 0, "tokens of reasoning", blocks)
+    equal(n, {"I wonder.": 2, "Where?": 1, "Alone.": 3}[said[0][1]] if said else 0, "tokens of reasoning", blocks)
 
 
 def of_message(message):

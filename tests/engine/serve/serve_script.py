@@ -16,6 +16,7 @@ SCRIPTS = {
           'uments": {}}\n', "</tool_call>"],
     "b": ["Both", ": <tool_call>", '{"name": "time", "arguments": {"zone": "UTC"}}', "</tool_call>\n", "and ", "text."],
     "s": ["one ", "two ", "thr", "ee ST", "OP four", " five"],
+    "t": ["<thi", "nk>Al", "one.", "</thi", "nk>\n"],  # and nothing else
     "h": ["hold ", "on <tool", "_"],  # which might become a call
     "l": ["la "],  # for ever
 }
@@ -26,6 +27,7 @@ CALLS = [("call", "weather", '{"place": "Paris"}'), ("call", "time", "{}")]
 SAID = {"a": [("text", "The answer is \u00e9 forty-two.")],
         "r": [("thinking", "I wonder."), ("text", "So be it!")],
         "c": [("thinking", "Where?"), ("text", "Let me see.")] + CALLS,
+        "t": [("thinking", "Alone."), ("text", "Alone.")],
         "b": [("text", "Both:"), ("call", "time", '{"zone": "UTC"}'), ("text", "\nand text.")]}
 
 

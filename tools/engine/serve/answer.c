@@ -49,6 +49,7 @@ void kt_answer_close(struct kt_answer *answer)
     kt_parser_destroy(answer->parser);
     kt_detokenizer_destroy(answer->detokenizer);
     kt_shape_free(answer);
+    kt_buffer_free(&answer->thoughts);
     json_decref(answer->logprobs);
 }
 
@@ -69,10 +70,36 @@ static bool finish_early(struct kt_job *job, struct kt_answer *answer, const cha
     return kt_shape_finish(job, answer) || lack_memory(job);
 }
 
+/* From now on reasoning cannot be the answer. */
+static void note_said(struct kt_answer *answer)
+{
+    answer->has_said = true;
+    kt_buffer_free(&answer->thoughts);
+}
+
+static bool add_reasoning(struct kt_job *job, struct kt_answer *answer, const char *text, uint64_t length)
+{
+    answer->is_reasoning = answer->has_reasoned = true;
+    if (!answer->has_said && !kt_buffer_add(&answer->thoughts, text, length))
+        return lack_memory(job);
+    return emit(job, answer, KT_PIECE_REASONING, text, length);
+}
+
+/* A model that ends its turn after reasoning alone meant that as the answer, or forgot to say where it
+ * begins: who reads the content only is not left with nothing. */
+static bool say_thoughts(struct kt_job *job, struct kt_answer *answer)
+{
+    bool is_none = answer->has_said || answer->end.reason != KT_END_STOP;
+    return is_none || emit(job, answer, KT_PIECE_CONTENT, answer->thoughts.data, answer->thoughts.length);
+}
+
 static bool add_content(struct kt_job *job, struct kt_answer *answer, const char *text, uint64_t length)
 {
     struct kt_error error;
     int64_t found = -1;
+    for (uint64_t i = 0; i < length && !answer->has_said; i++)
+        if (!strchr(" \t\r\n", text[i]) || !text[i])
+            note_said(answer);
     if (answer->stop && kt_stop_add(answer->stop, text, length, &text, &length, &found, &error) != KT_OK)
         return fail(job, &error);
     if (!emit(job, answer, KT_PIECE_CONTENT, text, length))
@@ -119,8 +146,7 @@ static bool take_event(struct kt_job *job, struct kt_answer *answer, const struc
                              .call = event->call};
     switch (event->kind) {
     case KT_OUTPUT_REASONING:
-        answer->is_reasoning = answer->has_reasoned = true;
-        return emit(job, answer, KT_PIECE_REASONING, event->text, event->length);
+        return add_reasoning(job, answer, event->text, event->length);
     case KT_OUTPUT_REASONING_END:
         answer->is_reasoning = false;
         return true;
@@ -129,6 +155,7 @@ static bool take_event(struct kt_job *job, struct kt_answer *answer, const struc
         return add_content(job, answer, event->text, event->length);
     case KT_OUTPUT_CALL:
         answer->is_reasoning = false;
+        note_said(answer);
         return begin_call(job, answer, event);
     case KT_OUTPUT_ARGUMENTS:
         return event->length == 0 || kt_shape_piece(job, answer, &piece) || lack_memory(job);
@@ -222,6 +249,8 @@ bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt
         return false;
     if (answer->finish) /* a stop string in what was held back */
         return true;
+    if (!say_thoughts(job, answer))
+        return false;
     answer->finish = "length";
     if (event->end.reason == KT_END_STOP && !job->ask.echoes_only &&
         !answer->is_cut) /* its arguments are no JSON: nobody may use them */

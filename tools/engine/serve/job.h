@@ -45,8 +45,10 @@ struct kt_answer {
     bool has_ended;           /* the scheduler has let it go */
     bool has_begun;           /* its first chunk went out */
     bool is_reasoning;
-    bool has_reasoned; /* the last token gave text of it */
-    bool is_cut;       /* within a call */
+    bool has_reasoned;         /* the last token gave text of it */
+    bool is_cut;               /* within a call */
+    bool has_said;             /* something else than reasoning */
+    struct kt_buffer thoughts; /* reasoning, as long as nothing was said */
     uint64_t n_tokens, n_reasoning, n_calls;
     uint64_t text_offset; /* characters, for logprobs of completions */
     struct kt_request_end end;

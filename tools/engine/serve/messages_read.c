@@ -37,10 +37,14 @@ static const char *const same[] = {"model", "max_tokens", "stream", "temperature
 static bool add_call(struct kt_turn *turn, const json_t *block, const char *param, struct kt_problem *problem)
 {
     json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name");
-    const json_t *input = json_object_get(block, "input");
-    if (!json_is_string(id) || !json_is_string(name) || !json_is_object(input))
+    json_t *input = json_object_get(block, "input");
+    bool is_text = !input || json_is_null(input) || json_is_string(input); /* of a call that was cut off */
+    if (!json_is_string(id) || !json_is_string(name) || !(is_text || json_is_object(input)))
         return kt_problem_field(problem, param, "'%s' needs an id, a name and an input, which is an object",
                                 param);
+    if (is_text)
+        return kt_turn_call(turn, id, name, json_is_string(input) ? json_incref(input) : json_string(""),
+                            problem);
     char *text = kt_json_dump(input, JSON_COMPACT);
     json_t *arguments = text ? kt_json_text(text, strlen(text)) : NULL;
     free(text);

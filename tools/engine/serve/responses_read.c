@@ -89,6 +89,15 @@ static bool check_given(const struct given *given, struct kt_problem *problem)
 
 /* ---- items ---- */
 
+/* Clients send null where there was no text. */
+static json_t *read_text(json_t *content, const char *param, struct kt_problem *problem)
+{
+    json_t *text = json_is_null(content) ? json_string("") : kt_chat_text(content, param, problem);
+    if (!text && json_is_null(content))
+        kt_problem_memory(problem);
+    return text;
+}
+
 static bool add_message(struct kt_turn *turn, const json_t *item, const char *param,
                         struct kt_problem *problem)
 {
@@ -100,7 +109,7 @@ static bool add_message(struct kt_turn *turn, const json_t *item, const char *pa
     if (!known)
         return kt_problem_field(problem, param, "'%s.role' must be user, assistant, system or developer",
                                 param);
-    json_t *text = kt_chat_text(json_object_get(item, "content"), param, problem);
+    json_t *text = read_text(json_object_get(item, "content"), param, problem);
     /* Users' messages stay as they are; what the model said belongs together, and so do instructions. */
     bool done = text && (strcmp(known, "user") != 0 || kt_turn_end(turn, problem)) &&
                 kt_turn_begin(turn, known, problem) && kt_turn_text(turn, text, problem);
@@ -112,11 +121,12 @@ static bool add_call(struct kt_turn *turn, const json_t *item, const char *param
 {
     json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
     json_t *arguments = json_object_get(item, "arguments");
-    if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
+    bool is_none = !arguments || json_is_null(arguments);
+    if (!json_is_string(id) || !json_is_string(name) || !(is_none || json_is_string(arguments)))
         return kt_problem_field(problem, param, "'%s' needs a call_id, a name and arguments as JSON text",
                                 param);
     return kt_turn_begin(turn, "assistant", problem) &&
-           kt_turn_call(turn, id, name, json_incref(arguments), problem);
+           kt_turn_call(turn, id, name, is_none ? json_string("") : json_incref(arguments), problem);
 }
 
 static bool add_output(struct kt_turn *turn, const json_t *item, const char *param,
@@ -125,7 +135,7 @@ static bool add_output(struct kt_turn *turn, const json_t *item, const char *par
     json_t *id = json_object_get(item, "call_id");
     if (!json_is_string(id))
         return kt_problem_field(problem, param, "'%s' needs a call_id", param);
-    json_t *text = kt_chat_text(json_object_get(item, "output"), param, problem);
+    json_t *text = read_text(json_object_get(item, "output"), param, problem);
     return text && kt_turn_result(turn, id, text, problem);
 }
 
