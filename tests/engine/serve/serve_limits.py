@@ -87,6 +87,7 @@ def test_bodies():
         server.error("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}, 400,
                      code="no_chat_template")
         server.error("/tokenize", {"content": "KATHARINA", "add_special": "ROMEO"}, 400, param="add_special")
+        equal(server.request("POST", "/tokenize", b"{KATHARINA}")[0], 400, "no JSON")
         status, reply = server.post("/tokenize", {"prompt": "x" * 2000})
         equal((status, reply["error"]["code"]), (413, "body_too_large"), "a long body")
         chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
@@ -125,7 +126,7 @@ def test_bodies():
         logged = [line for line in server.log if '"POST /tokenize" %s ' % status in line]
         equal(len(logged), n, "lines in the log", "".join(server.log)[-1000:])
     for path, status, why in (("/v1/chat/completions", 400, "no_chat_template"), ("/tokenize", 413, "body_too_large"),
-                              ("/tokenize", 400, "add_special")):
+                              ("/tokenize", 400, "add_special"), ("/tokenize", 400, "the body is no JSON")):
         check(any(re.search('"POST %s" %d [0-9.]+ s \\(%s\\)\n$' % (path, status, why), line) for line in server.log),
               "why a request is refused", why, server.log)
 

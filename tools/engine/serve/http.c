@@ -95,7 +95,7 @@ static void notice_connection(void *data, struct MHD_Connection *connection, voi
         kt_connection_close(*slot);
 }
 
-/* One line for each request, with nothing of what it holds, by one write: lines of threads do not mix. */
+/* One line for each request, with nothing of what was said, by one write: lines of threads do not mix. */
 static void log_exchange(const struct kt_exchange *exchange, bool is_whole)
 {
     char line[512];
@@ -206,15 +206,23 @@ bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body)
     return queue(exchange, status, response);
 }
 
-/* For the log, the code and the field of what is wrong: the message may hold what was sent. */
+/* For the log, the code and the field of what is wrong, as the message may hold what was sent; where there
+ * are none, the message. */
 static void note_problem(struct kt_exchange *exchange, const struct kt_problem *problem)
 {
-    char param[sizeof(problem->param)];
+    char param[sizeof(problem->param)], message[120];
     const char *code = problem->code ? problem->code : "";
+    unsigned n = 0;
     copy_printable(param, sizeof(param), problem->param);
+    for (; n < problem->told && n + 1 < sizeof(message) && problem->message[n]; n++)
+        message[n] =
+            (char)(problem->message[n] >= ' ' && problem->message[n] < 127 ? problem->message[n] : '?');
+    message[n] = '\0';
     if (!*exchange->about && (*code || *param))
         (void)snprintf(exchange->about, sizeof(exchange->about), "(%s%s%s)", code, *code && *param ? " " : "",
                        param);
+    else if (!*exchange->about)
+        (void)snprintf(exchange->about, sizeof(exchange->about), "(%s)", message);
 }
 
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem)

@@ -14,6 +14,7 @@ static void word(struct kt_problem *problem, unsigned status, const char *code, 
     if (param)
         (void)snprintf(problem->param, sizeof(problem->param), "%s", param);
     (void)vsnprintf(problem->message, sizeof(problem->message), format, arguments);
+    problem->told = (unsigned)strlen(problem->message);
 }
 
 bool kt_problem_set(struct kt_problem *problem, unsigned status, const char *code, const char *param,
@@ -59,11 +60,31 @@ bool kt_problem_memory(struct kt_problem *problem)
     return kt_problem_set(problem, 500, "out_of_memory", NULL, "there is no memory for this request");
 }
 
+/* Of files their names only: where they stand on this machine is nobody's business. */
+static void drop_folders(char *message)
+{
+    char *to = message;
+    for (char *from = message; *from;) {
+        bool begins = *from == '/' && (from == message || strchr(" '\"(", from[-1]));
+        size_t length = begins ? strcspn(from, " '\")") : 0, folder = length;
+        while (folder > 0 && from[folder - 1] != '/')
+            folder--;
+        if (folder > 1 && folder < length)
+            from += folder;
+        *to++ = *from++;
+    }
+    *to = '\0';
+}
+
 bool kt_problem_error(struct kt_problem *problem, unsigned status, const struct kt_error *error)
 {
     if (error->status == KT_E_NOMEM)
         return kt_problem_memory(problem);
-    return kt_problem_set(problem, status, NULL, NULL, "%s", error->message);
+    (void)kt_problem_set(problem, status, NULL, NULL, "%s", error->message);
+    if (error->status != KT_E_INVALID) /* a template's own words */
+        drop_folders(problem->message);
+    problem->told = (unsigned)strlen(problem->message);
+    return false;
 }
 
 json_t *kt_json_text(const char *text, size_t length)

@@ -13,6 +13,7 @@ struct kt_problem {
     char param[64];       /* the field that is wrong; "": none */
     unsigned retry_after; /* seconds; 0: not said */
     char message[768];
+    unsigned told; /* bytes of the message that may be logged: those without what was sent */
 };
 
 /* Fills `problem`; false, for `return kt_problem_set(...)`. `param` may be NULL. */
