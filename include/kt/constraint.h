@@ -4,7 +4,8 @@
  * may come next, so that what a model writes has it. A part of libktengine (pkg-config kt-kernel-engine).
  *
  *     kt_vocabulary_create()     a tokenizer's tokens by their bytes, once for each model
- *     kt_grammar_json()          a JSON Schema -> a grammar; kt_grammar_calls(): calls of tools
+ *     kt_grammar_json()          a JSON Schema -> a grammar; kt_grammar_calls(): calls of tools;
+ *                                kt_grammar_text(): a regular expression, a list, rules
  *     kt_constraint_create()     where one answer is in it
  *     kt_constraint_allows()     may this token come next? A microsecond
  *     kt_constraint_mask()       all that may: for kt_sampler_choose, where the one that it chose may not
@@ -55,21 +56,44 @@ struct kt_grammar_params {
  * JSON that fits a JSON Schema (2020-12); `schema` NULL: any JSON object. `params` may be NULL: no reasoning.
  *
  * Enforced: type, enum, const, properties, required, additionalProperties, patternProperties (8 at most),
- * items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, minimum, maximum and their exclusive
- * forms, multipleOf up to 1000 of integers, anyOf, oneOf whose alternatives exclude each other, allOf, $ref
- * into the same document, nullable, and format where it is date, time, date-time, uuid, ipv4 or email.
- * Patterns are those of ECMA-262 with the flag u, found anywhere in a string; looking ahead elsewhere
- * than behind the first ^, looking behind, references to groups, flags and properties other than general
- * categories are KT_E_UNSUPPORTED. Bounds are exact, for integers beyond 64 bits, too. Members of objects
- * come in the order of `properties`, others behind them; a schema with keywords of one type only and no
- * `type` means that type, unless nothing of it fits. Blanks are bounded, and so are digits (100) and nesting
- * (some 60); numbers within bounds have no exponent, and from 10^15 on no fraction. Ignored: title,
- * description, default, examples, deprecated, readOnly, writeOnly, $comment, $schema, $id, discriminator, and
- * names that begin with "x-". KT_E_UNSUPPORTED: everything else, and KT_E_FORMAT: no schema, with a pointer
- * to it ("#/properties/a"). KT_E_RANGE: it is too large. KT_E_INVALID: nothing can fit.
+ * propertyNames, minProperties, maxProperties, dependentRequired, dependentSchemas, unevaluatedProperties,
+ * items, prefixItems, minItems, maxItems, contains, minContains, maxContains, uniqueItems of items that are
+ * enum, boolean or null, unevaluatedItems, minLength, maxLength, pattern, minimum, maximum and their
+ * exclusive forms, multipleOf up to 1000 of integers, anyOf, oneOf, allOf, not, if, then, else, $ref and
+ * $dynamicRef into the same document, nullable, and format where it is date, time, date-time, duration, uuid,
+ * ipv4, ipv6, email, uri, uri-reference, json-pointer or relative-json-pointer. Where a combination of these
+ * has no form in a grammar (minProperties of two and more beside members of any name, not of
+ * patternProperties, propertyNames or uniqueItems, more than 256 alternatives), it is KT_E_UNSUPPORTED or
+ * KT_E_RANGE, with its name. Patterns are those of ECMA-262 with the flag u, found anywhere in a string;
+ * looking ahead elsewhere than behind the first ^, looking behind, references to groups, flags and properties
+ * other than general categories are KT_E_UNSUPPORTED. Bounds are exact, for integers beyond 64 bits, too.
+ * Members of objects come in the order of `properties`, others behind them, and a schema without `type` means
+ * all types. Blanks are bounded, and so are digits (100) and nesting (some 60); integers and constants are
+ * written as they stand, not as 1.0 for 1; numbers within bounds have no exponent, and from 10^15 on no
+ * fraction. Ignored: title, description, default, examples, deprecated, readOnly, writeOnly, $comment,
+ * discriminator, and names that begin with "x-"; $schema must be one of json-schema.org. KT_E_UNSUPPORTED:
+ * everything else, and KT_E_FORMAT: no schema, with a pointer to it ("#/properties/a"). KT_E_RANGE: it is too
+ * large. KT_E_INVALID: nothing can fit.
  */
 enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
                                struct kt_grammar **grammar, struct kt_error *error);
+
+/** What describes a text that is no JSON. */
+enum kt_grammar_kind {
+    KT_GRAMMAR_REGEX = 0,  /**< a regular expression, which must match from the first to the last character */
+    KT_GRAMMAR_CHOICE = 1, /**< JSON, a list of strings: one of them */
+    KT_GRAMMAR_RULES = 2   /**< GBNF, as llama.cpp has it: rules, name ::= .., of which 'root' is the text */
+};
+/**
+ * Such a text. Expressions are those of a schema's patterns. Rules have "texts", [classes], '.', (groups),
+ * |, *, +, ?, {m,n} and #comments, escapes \n \r \t \\ \" \[ \] \^ \- \xHH \uHHHH \UHHHHHHHH, and may go on
+ * in further lines; calls of rules inside each other nest some 60 deep. KT_E_UNSUPPORTED: a rule that begins
+ * with itself; KT_E_FORMAT: no rules, with the line. Else as kt_grammar_json.
+ */
+enum kt_status kt_grammar_text(uint32_t kind, const char *text, uint64_t length,
+                               const struct kt_grammar_params *params, struct kt_grammar **grammar,
+                               struct kt_error *error);
+
 struct kt_calls_params {
     size_t struct_size;
     uint32_t format;    /**< as in kt_grammar_params; not KT_OUTPUT_PLAIN */
@@ -88,8 +112,8 @@ struct kt_calls_params {
 
 /**
  * Calls of tools in the model's own format, with arguments that fit the tools' schemas. Where a format has
- * strings without quotes, their pattern, format and length are KT_E_UNSUPPORTED. KT_E_NOT_FOUND: there is no
- * such tool. Else as kt_grammar_json.
+ * strings without quotes, a string cannot hold its tags, and arguments of other names than `properties` has
+ * do not come. KT_E_NOT_FOUND: there is no such tool. Else as kt_grammar_json.
  */
 enum kt_status kt_grammar_calls(const struct kt_calls_params *params, struct kt_grammar **grammar,
                                 struct kt_error *error);

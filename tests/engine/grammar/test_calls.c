@@ -10,6 +10,7 @@
 #include <check.h>
 #include <jansson.h>
 #include <kt/constraint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -385,6 +386,55 @@ START_TEST(test_lists)
 }
 END_TEST
 
+/* Strings stand as they are in tags, whatever a schema says of them. */
+START_TEST(test_limited_strings)
+{
+    static const char limited[] = TOOL(
+        "\"properties\": {\"a\": {\"type\": \"string\", \"pattern\": \"^<[a-z\\\"\\\\\\\\\\\\n]+>?$\", \"maxLength\": 5},"
+        " \"b\": {\"type\": \"string\", \"format\": \"date\"}, \"c\": {\"type\": [\"string\", \"integer\"], \"minLength\": 2},"
+        " \"d\": {\"type\": \"string\", \"not\": {\"enum\": [\"x\", \"<y\"]}}}, \"required\": [\"a\", \"b\", \"c\", \"d\"],"
+        " \"additionalProperties\": false");
+    static const struct {
+        uint32_t format;
+        const char *begin, *key, *value, *end; /* around an argument's name and value */
+    } forms[] = {
+        {KT_OUTPUT_FUNCTION, "<tool_call>\n<function=f>\n", "<parameter=%s>", "\n", "\n</parameter>\n"},
+        {KT_OUTPUT_GLM, "<tool_call>f\n", "<arg_key>%s</arg_key>\n", "<arg_value>", "</arg_value>\n"},
+        {KT_OUTPUT_MINIMAX, "<minimax:tool_call>\n<invoke name=\"f\">\n", "<parameter name=\"%s\">", "",
+         "</parameter>\n"},
+    };
+    static const struct {
+        const char *values[4];
+        int wrong; /* the first that may not come; -1: none */
+    } calls[] = {{{"<a\"\\>", "2024-02-29", "ab", ""}, -1},
+                 {{"<z", "1999-12-31", "17", "xy"}, -1},
+                 {{"<abcde", "", "", ""}, 0},
+                 {{"a", "", "", ""}, 0},
+                 {{"<a", "2023-02-29", "", ""}, 1},
+                 {{"<a", "2024-01-01", "a", ""}, 2},
+                 {{"<a", "2024-01-01", "abc", "x"}, 3},
+                 {{"<a", "2024-01-01", "abc", "<y"}, 3}};
+    struct kt_calls_params params = params_of(forms[_i].format);
+    params.tools = limited;
+    params.tools_length = strlen(limited);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct kt_constraint *constraint = begin(&params);
+        ck_assert(feed(constraint, forms[_i].begin));
+        for (int k = 0; k < 4; k++) {
+            char key[64], name[2] = {(char)('a' + k), 0};
+            (void)snprintf(key, sizeof(key), forms[_i].key, name);
+            ck_assert_msg(feed(constraint, key) && feed(constraint, forms[_i].value), "%s", key);
+            bool fits = feed(constraint, calls[i].values[k]) && feed(constraint, forms[_i].end);
+            ck_assert_msg(fits == (k != calls[i].wrong), "format %u, call %zu, value %d", forms[_i].format, i,
+                          k);
+            if (!fits)
+                break;
+        }
+        kt_constraint_destroy(constraint);
+    }
+}
+END_TEST
+
 /* Bounds beyond 64 bits, in a tool and in a form. */
 START_TEST(test_large_bounds)
 {
@@ -554,6 +604,7 @@ int main(void)
     tcase_add_loop_test(group, a_form_beside_tools, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, test_faults, 0, 3);
     tcase_add_loop_test(group, test_lists, 0, 4);
+    tcase_add_loop_test(group, test_limited_strings, 0, 3);
     tcase_add_test(group, test_large_bounds);
     tcase_add_test(group, test_refusals);
     tcase_add_test(group, text_of_json_is_whole_or_not_there);

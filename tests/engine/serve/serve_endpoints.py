@@ -292,9 +292,9 @@ def test_refused():
     server.error(CHAT, {"messages": ok, "tool_choice": "required"}, 400, param="tool_choice")
     for wrong in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": 1}}):
         server.error(CHAT, {"messages": ok, "response_format": wrong}, 400, param="response_format")
-    wrong = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"properties": {"a": {"not": {}}}}}}
+    wrong = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"properties": {"a": {"uniqueItems": True}}}}}
     server.error(CHAT, {"messages": ok, "response_format": wrong}, 400, param="response_format",
-                 holds="#/properties/a/not: this keyword is not supported")
+                 holds="#/properties/a: 'uniqueItems' is supported for items")
     server.error(COMPLETIONS, {}, 400, param="prompt")
     server.error(COMPLETIONS, {"prompt": 3}, 400, param="prompt")
     server.error(COMPLETIONS, {"prompt": []}, 400, param="prompt")

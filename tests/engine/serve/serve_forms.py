@@ -2,6 +2,7 @@
 """Answers and calls that must have a form, whatever the model would write: serve_forms.py PORT, of a server whose
 template has tools. The model is a tiny one that writes verse, so masks do all of it."""
 import json
+import re
 import sys
 
 from serve_client import Server, check, equal, finish
@@ -50,6 +51,53 @@ status, reply = server.post("/v1/messages", {"messages": [{"role": "user", "cont
                                              "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})
 check(status == 200, reply)
 check_made("".join(part["text"] for part in reply["content"]))
+
+# What other servers have for it, in chats, completions and, where a client sends it, in the other dialects.
+RULES = 'root ::= "n" [0-9]{2,3} (" " word)?\nword ::= "a" | "b" word'
+PATTERN, RULED = "[A-C]{2}-\\d{3}", "n[0-9]{2,3}( b*a)?"
+for wish, form in (({"guided_regex": PATTERN}, PATTERN), ({"regex": PATTERN}, PATTERN), ({"grammar": RULES}, RULED),
+                   ({"ebnf": RULES}, RULED), ({"guided_grammar": RULES, "guided_regex": None}, RULED),
+                   ({"structured_outputs": {"regex": PATTERN, "json": None}}, PATTERN),
+                   ({"structured_outputs": {"grammar": RULES}}, RULED), ({"guided_choice": ["yes", "no \u00e9"]}, "yes|no \u00e9"),
+                   ({"structured_outputs": {"choice": ["x"]}, "grammar": ""}, "x"),
+                   ({"json_schema": {"enum": [12, "a"]}}, '12|"a"'), ({"guided_json": '{"const": 7}'}, "7"),
+                   ({"structured_outputs": {"json": {"const": 7}}}, "7"),
+                   ({"response_format": {"type": "json_schema", "schema": {"const": 7}}}, "7"),
+                   ({"response_format": {"type": "json_object", "schema": {"const": {}}}}, "[{]\\s*[}]")):
+    text = ask(**wish)[0]["message"]["content"].lstrip()
+    check(re.fullmatch(form, text), "a chat", wish, text)
+    status, reply = server.post("/v1/completions", dict({"prompt": ["Speak", "Say"], "max_tokens": 100, "temperature": 1.5}, **wish))
+    check(status == 200 and all(re.fullmatch(form, choice["text"].lstrip()) for choice in reply["choices"]), "a completion", wish, reply)
+    status, reply = server.post("/v1/responses", dict({"input": "Speak", "max_output_tokens": 100}, **wish))
+    text = "".join(part["text"] for item in reply.get("output", ()) for part in item.get("content", ()))
+    check(status == 200 and re.fullmatch(form, text.lstrip()), "a response", wish, reply)
+    status, reply = server.post("/v1/messages", dict({"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 100}, **wish))
+    check(status == 200 and re.fullmatch(form, "".join(part["text"] for part in reply["content"]).lstrip()), "a message", wish, reply)
+for wish, param, words in (
+        ({"guided_regex": "(?<=a)b"}, "guided_regex", "looks behind"), ({"grammar": "root = 1"}, "grammar", "line 1"),
+        ({"guided_choice": []}, "guided_choice", "one at least"), ({"guided_choice": "a"}, "guided_choice", "an array of strings"),
+        ({"guided_choice": [1]}, "guided_choice", "no string"), ({"regex": 1}, "regex", "must be a string"),
+        ({"regex": "a\0"}, "regex", "a zero byte"), ({"guided_json": {"uniqueItems": True}}, "guided_json", "uniqueItems"),
+        ({"json_schema": [1]}, "json_schema", "a JSON Schema"), ({"guided_json_object": 1}, "guided_json_object", "a boolean"),
+        ({"regex": "a", "ebnf": RULES}, "regex", "exclude each other"), ({"structural_tag": "x"}, "structural_tag", "not supported"),
+        ({"structured_outputs": {"structural_tag": "x"}}, "structured_outputs", "structural_tag"),
+        ({"structured_outputs": 1}, "structured_outputs", "an object"),
+        ({"structured_outputs": {"regex": "a"}, "response_format": FORM}, "structured_outputs", "exclude each other"),
+        ({"response_format": {"type": "json_object", "schema": 1}}, "response_format", "must be an object"),
+        ({"guided_whitespace_pattern": " "}, "guided_whitespace_pattern", "not supported")):
+    for path, body in ((CHAT, {"messages": [{"role": "user", "content": "Speak"}]}), ("/v1/completions", {"prompt": "Speak"}),
+                       ("/v1/responses", {"input": "Speak"}),
+                       ("/v1/messages", {"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 9})):
+        status, reply = server.post(path, dict(body, **wish))
+        check(status == 400 and words in json.dumps(reply, ensure_ascii=False), path, wish, status, reply)
+status, reply = server.post(CHAT, {"messages": [{"role": "user", "content": "Speak"}], "tools": [NOTE], "regex": "a"})
+check(status == 400 and "tools that may be called" in reply["error"]["message"], "an expression beside tools", reply)
+check(ask(tools=[NOTE], tool_choice="none", regex="a+b")[0]["message"]["content"].endswith("b"), "an expression, and no call")
+for path, body in (("/v1/responses", {"input": "Speak", "text": {"format": {"type": "json_object"}}, "response_format": FORM}),
+                   ("/v1/messages", {"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 9, "response_format": FORM,
+                                     "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})):
+    status, reply = server.post(path, body)
+    check(status == 400 and "exclude each other" in json.dumps(reply), path, reply)
 
 # Reasoning may stand before a form, in whatever tokens it is spelled, unless the prompt ends behind it.
 begins = str(server.post("/tokenize", {"prompt": "<", "add_special": False})[1]["tokens"][0])

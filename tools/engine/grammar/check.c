@@ -35,7 +35,9 @@ bool kt_form_fail(struct kt_form_reader *reader, enum kt_status status, const st
     (void)vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
     (void)write_place(place, where, sizeof(where));
-    reader->status = kt_engine_fail(reader->error, status, "the JSON schema at %s: %s", where, what);
+    reader->status = reader->subject
+                         ? kt_engine_fail(reader->error, status, "%s: %s", reader->subject, what)
+                         : kt_engine_fail(reader->error, status, "the JSON schema at %s: %s", where, what);
     return false;
 }
 

@@ -283,7 +283,7 @@ uint32_t kt_regex_write(struct kt_regex *r, uint32_t root, uint32_t min, uint32_
     bool copies = min > 0 || max != UINT32_MAX || r->has_places;
     w.most = max == UINT32_MAX ? min : max;
     w.n_places = r->has_places ? N_PLACES : 1;
-    w.next = kt_op_byte(p, p->quote, 0, next);
+    w.next = kt_op_quote(p, next);
     w.final = copies ? kt_op_return(p) : w.next;
     w.first = (uint32_t)p->n_ops;
     uint32_t op = emit(&w, root, w.final);
@@ -295,5 +295,5 @@ uint32_t kt_regex_write(struct kt_regex *r, uint32_t root, uint32_t min, uint32_
         if (w.n_kept > MOST_KEPT)
             kt_op_forget_plain(p, w.end);
     }
-    return op && p->status == KT_OK && is_reached(&w, op) ? kt_op_byte(p, p->quote, 0, op) : 0;
+    return op && p->status == KT_OK && is_reached(&w, op) ? kt_op_quote(p, op) : 0;
 }

@@ -215,7 +215,8 @@ size_t kt_grammar_opens(uint32_t format, const char *open, uint32_t call, struct
     return n;
 }
 
-uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body,
+/* What may stand before: reasoning. */
+static uint32_t reasoned(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body,
                          const char *open, uint32_t call)
 {
     uint32_t format = params ? params->format : 0, reasoning = params ? params->reasoning : KT_REASONING_NONE;
@@ -223,7 +224,6 @@ uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *p
     struct kt_until tags[KT_UNTIL_MOST];
     if (format == KT_OUTPUT_HARMONY)
         return kt_grammar_channels(p, reasoning, kt_grammar_final(p, body));
-    body = lead(p, body);
     if (reasoning == KT_REASONING_NONE)
         return body;
     size_t n = kt_grammar_opens(format, open, call, tags);
@@ -232,6 +232,18 @@ uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *p
     if (reasoning == KT_REASONING_IN)
         return inside;
     return kt_op_split(p, body, lead(p, tag(p, is_mistral ? "[THINK]" : "<think>", inside)));
+}
+
+uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body,
+                         const char *open, uint32_t call)
+{
+    bool has_channels = params && params->format == KT_OUTPUT_HARMONY;
+    return reasoned(p, params, has_channels ? body : lead(p, body), open, call);
+}
+
+uint32_t kt_grammar_exact(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body)
+{
+    return reasoned(p, params, body, NULL, 0);
 }
 
 /* ---- JSON ---- */

@@ -33,6 +33,8 @@ enum kt_status kt_grammar_finish(struct kt_grammar *grammar, uint32_t start, str
  * opens one may stand in that, but for `open` (NULL: none), behind which `call` comes. */
 uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body,
                          const char *open, uint32_t call);
+/** The same without blanks and a call. */
+uint32_t kt_grammar_exact(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body);
 /** gpt-oss' channel of the answer itself. */
 uint32_t kt_grammar_final(struct kt_program *p, uint32_t body);
 /** Tags that open calls in a format, of which `open` leads to `call`. Returns how many. */

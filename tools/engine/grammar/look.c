@@ -51,6 +51,35 @@ static const char *find_bracket(const char *text)
     return *end == ')' ? end : NULL;
 }
 
+/* Whether a pattern is from ^ to $, and has no other alternative. */
+static bool is_whole(const char *pattern)
+{
+    size_t n = strlen(pattern), escapes = 0;
+    while (escapes + 2 <= n && pattern[n - 2 - escapes] == '\\')
+        escapes++;
+    return n >= 2 && pattern[0] == '^' && pattern[n - 1] == '$' && escapes % 2 == 0 && !*find_end(pattern);
+}
+
+char *kt_regex_whole(const char *pattern)
+{
+    const char *at = pattern + (*pattern == '^');
+    size_t size = strlen(pattern) + 8;
+    char *made = malloc(size);
+    if (!made || is_whole(pattern)) {
+        if (made)
+            (void)snprintf(made, size, "%s", pattern);
+        return made;
+    }
+    (void)snprintf(made, size, "^%s", at);
+    const char *rest = at;
+    while (kt_regex_looks_ahead(made) && looks_ahead(rest))
+        rest = find_bracket(rest + 3) + 1;
+    at = rest > at ? at : pattern; /* which may have other alternatives */
+    rest = rest > at ? rest : pattern;
+    (void)snprintf(made, size, "^%.*s(?:%s)$", (int)(rest - at), at, rest);
+    return made;
+}
+
 bool kt_regex_looks_ahead(const char *pattern)
 {
     const char *at = pattern + 1;

@@ -64,6 +64,9 @@ uint32_t kt_regex_write(struct kt_regex *regex, uint32_t root, uint32_t min, uin
 
 /** Whether all that looks ahead stands at the beginning of the text, behind its ^. */
 bool kt_regex_looks_ahead(const char *pattern);
+/** The expression of the texts that a pattern matches from the first to the last character, for free(); NULL:
+ * no memory. The pattern itself must be right. */
+char *kt_regex_whole(const char *pattern);
 /** Expressions and what is asked of each, an enum kt_text_asked, with those that look ahead taken apart; NULL
  * after a failure. */
 json_t *kt_form_parts(struct kt_form_reader *reader, const json_t *texts, const struct kt_place *place);

@@ -113,6 +113,15 @@ void kt_op_place(struct kt_program *p, uint32_t reserved, uint32_t next)
         p->ops[reserved].next = next;
 }
 
+uint32_t kt_op_quote(struct kt_program *p, uint32_t next)
+{
+    if (p->quote != KT_GRAMMAR_BARE)
+        return kt_op_byte(p, p->quote, 0, next);
+    uint32_t op = kt_op_reserve(p);
+    kt_op_place(p, op, next);
+    return op;
+}
+
 uint32_t kt_op_text(struct kt_program *p, const char *text, size_t length, uint32_t flags, uint32_t next)
 {
     while (length > 0)

@@ -15,6 +15,8 @@
 
 /** No byte of UTF-8, which stands for the end of a text that has no quotes. */
 #define KT_GRAMMAR_RAW 0xff
+/** Likewise: nothing stands for the ends of a text. */
+#define KT_GRAMMAR_BARE 0xfe
 
 /** Frames on the stack, and operations of a program, at most: schemas come from strangers. */
 #define KT_GRAMMAR_DEPTH 64
@@ -64,7 +66,7 @@ struct kt_program {
     struct kt_range *ranges;
     size_t n_ops, ops_capacity, n_ranges, ranges_capacity;
     uint32_t start;
-    uint8_t quote; /**< before and behind strings; KT_GRAMMAR_RAW: they stand as they are, without escapes */
+    uint8_t quote; /**< before and behind strings; KT_GRAMMAR_RAW, KT_GRAMMAR_BARE: they stand as they are */
     enum kt_status status; /**< KT_E_NOMEM, KT_E_RANGE: more than KT_GRAMMAR_MOST_OPS */
     /* Rules that many places call; 0: not made yet. */
     uint32_t blank, value, integer, number, string, digits;
@@ -91,6 +93,8 @@ uint32_t kt_op_else(struct kt_program *p, uint32_t next, uint32_t other);
 uint32_t kt_op_reserve(struct kt_program *p);
 void kt_op_place(struct kt_program *p, uint32_t reserved, uint32_t next);
 
+/** The quote before or behind a string, if it has any. */
+uint32_t kt_op_quote(struct kt_program *p, uint32_t next);
 /** The bytes of a text. */
 uint32_t kt_op_text(struct kt_program *p, const char *text, size_t length, uint32_t flags, uint32_t next);
 /** Makes of the ranges of one byte an operation that reads one of its bytes, all to `next`. */

@@ -146,10 +146,17 @@ static uint32_t choose_text(const struct choice *c, char *const *texts, size_t n
     return kt_op_text(p, begin, (size_t)(texts[0] + at - begin), 0, kt_op_split(p, op, end));
 }
 
+uint32_t kt_form_choose(struct kt_form_reader *reader, const struct kt_place *place, char **texts, size_t n,
+                        uint32_t next)
+{
+    const struct choice choice = {.reader = reader, .place = place, .next = next};
+    qsort(texts, n, sizeof(*texts), compare);
+    return choose_text(&choice, texts, n, 0, 0);
+}
+
 uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
                       uint32_t next)
 {
-    const struct choice choice = {.reader = reader, .place = place, .next = next};
     json_t *values = get(schema, "enum"), *value;
     char **texts = calloc(json_array_size(values) + 1, sizeof(*texts));
     size_t i, n = 0;
@@ -173,8 +180,7 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, const
     }
     json_decref(rest);
     if (n > 0 && reader->status == KT_OK) {
-        qsort(texts, n, sizeof(*texts), compare);
-        op = kt_op_split(reader->program, choose_text(&choice, texts, n, 0, 0), op);
+        op = kt_op_split(reader->program, kt_form_choose(reader, place, texts, n, next), op);
     }
     for (i = 0; i < n; i++)
         free(texts[i]);

@@ -42,6 +42,7 @@ struct kt_form_reader {
     struct kt_rule *rules; /**< what references led to */
     size_t n_rules, rules_capacity;
     unsigned depth, n;
+    const char *subject;  /**< of messages; NULL: the JSON schema, and where */
     bool is_raw;          /**< strings that expressions write stand as they are, without quotes */
     unsigned n_annotated; /**< schemas around that say what of a value is unevaluated */
     uint64_t work;        /**< what it took so far, the same on any machine */
@@ -151,6 +152,9 @@ const char *kt_form_literal(const struct kt_form_reader *reader, const json_t *v
 /** Operations for a value of a schema that was checked. */
 uint32_t kt_form_value(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
                        uint32_t next);
+/** One of `n` texts, which are sorted; `place` is for messages. */
+uint32_t kt_form_choose(struct kt_form_reader *reader, const struct kt_place *place, char **texts, size_t n,
+                        uint32_t next);
 /** The values of a plain schema's enum, as far as they fit what else it says. */
 uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
                       uint32_t next);
@@ -176,6 +180,9 @@ uint32_t kt_form_count(const json_t *schema, const char *name, uint32_t otherwis
  */
 uint32_t kt_form_pattern(struct kt_form_reader *reader, const char *pattern, const struct kt_place *place,
                          uint32_t min, uint32_t max, uint32_t next);
+
+/** A text that rules of GBNF describe (gbnf.c). */
+uint32_t kt_form_rules(struct kt_form_reader *reader, const char *text, uint32_t next);
 
 /** Checks and compiles a whole document, of which `reader` has the program and the error. */
 uint32_t kt_form_compile(struct kt_form_reader *reader, json_t *document, uint32_t next);

@@ -127,9 +127,9 @@ static size_t add_ascii(struct kt_program *p, const struct kt_span *spans, size_
 {
     size_t n_ranges = 0;
     for (uint32_t code = 0; code < 0x80; code++)
-        if (has(spans, n, code) && (p->quote == KT_GRAMMAR_RAW || kt_plain_group(code) != KT_PLAIN_NOT))
+        if (has(spans, n, code) && (p->quote != '"' || kt_plain_group(code) != KT_PLAIN_NOT))
             add_range(ranges, &n_ranges, code, is_word(code) ? word : next);
-    if (p->quote != KT_GRAMMAR_RAW)
+    if (p->quote == '"')
         add_range(ranges, &n_ranges, '\\', escapes(p, spans, n, next));
     return n_ranges;
 }

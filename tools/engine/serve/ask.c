@@ -365,8 +365,9 @@ static bool read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt
 
 bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
 {
+    const struct kt_wished_form form = {NULL, NULL, false};
     uint64_t n = 0, each = (uint64_t)ask->n * (1 + ask->sampling.n_top);
-    if (!read_prompts(server, ask, problem))
+    if (!read_prompts(server, ask, problem) || !kt_ask_read_form(server, ask, &form, problem))
         return false;
     for (size_t i = 0; i < ask->n_prompts && ask->echoes && ask->has_logprobs; i++)
         n += ask->prompts[i].n_ids * each;

@@ -83,12 +83,11 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
 
 /* What a chat says of its answer's form. */
 struct kt_wished_form {
-    const json_t *format; /* response_format; NULL: not said */
-    const json_t *choice; /* tool_choice, likewise */
+    const json_t *choice; /* tool_choice; NULL: not said */
     const json_t *tools;  /* that may be called; NULL: none */
     bool is_begun;        /* the prompt ends within the answer */
 };
-/* Sets ask->grammar; the prompt and ask->parser are known already. */
+/* Sets ask->grammar, also by what the body wishes; the prompt and ask->parser are known already. */
 bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
                       struct kt_problem *problem);
 

@@ -455,8 +455,8 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
                              : kt_chat_format(server->chat_info.format, tools != NULL);
     ask->thought = kt_chat_thought(prompt.text, prompt.length);
     ask->parser.starts_reasoning = ask->thought == KT_THOUGHT_BEGUN;
-    const struct kt_wished_form form = {chat.response_format, json_object_get(ask->body, "tool_choice"),
-                                        tools, chat.continue_final_message};
+    const struct kt_wished_form form = {json_object_get(ask->body, "tool_choice"), tools,
+                                        chat.continue_final_message};
     ask->tools = tools ? kt_json_dump(tools, JSON_COMPACT) : NULL;
     ask->parser.tools = ask->tools;
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;

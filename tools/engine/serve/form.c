@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* form.c - what form an answer must have: response_format, tool_choice, strict tools, --json-schema. */
+/* form.c - what form an answer must have: what a request wishes (wish.c), tool_choice, strict tools,
+ * --json-schema. */
 #include "tools/engine/serve/ask.h"
-#include "tools/engine/base/dump.h"
+#include "tools/engine/serve/wish.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@ static struct kt_grammar_params lead_params(const struct kt_server *server, cons
 {
     struct kt_grammar_params params = KT_GRAMMAR_PARAMS_INIT;
     params.format = ask->parser.format;
-    params.reasoning = kt_form_reasoning(&server->chat_info, ask->thought);
+    params.reasoning =
+        ask->is_chat ? kt_form_reasoning(&server->chat_info, ask->thought) : (uint32_t)KT_REASONING_NONE;
     return params;
 }
 
@@ -22,26 +24,6 @@ static bool refuse(struct kt_problem *problem, const char *param, const struct k
     return kt_problem_field(problem, param, "'%s': %s", param, error->message);
 }
 
-/* Sets *schema to the text of a schema, allocated. False after a problem. */
-static bool read_schema(const json_t *format, char **schema, struct kt_problem *problem)
-{
-    static const char param[] = "response_format";
-    const char *type = json_string_value(json_object_get(format, "type"));
-    json_t *given = json_object_get(json_object_get(format, "json_schema"), "schema");
-    *schema = NULL;
-    if (type && strcmp(type, "json_object") == 0) {
-        *schema = strdup("{\"type\": \"object\"}");
-        return *schema || kt_problem_memory(problem);
-    }
-    if (!type || strcmp(type, "json_schema") != 0)
-        return kt_problem_field(problem, param, "'%s.type' must be text, json_object or json_schema", param);
-    if (!json_is_object(given))
-        return kt_problem_field(problem, param, "'%s.json_schema.schema' must be an object, not %s", param,
-                                given ? kt_fields_type(given) : "missing");
-    *schema = kt_json_dump(given, JSON_COMPACT);
-    return *schema || kt_problem_memory(problem);
-}
-
 static bool make_json(const struct kt_server *server, struct kt_ask *ask, const char *schema,
                       const char *param, struct kt_problem *problem)
 {
@@ -49,6 +31,16 @@ static bool make_json(const struct kt_server *server, struct kt_ask *ask, const 
     struct kt_error error;
     return kt_grammar_json(schema, strlen(schema), &params, &ask->grammar, &error) == KT_OK ||
            refuse(problem, param, &error);
+}
+
+static bool make_text(const struct kt_server *server, struct kt_ask *ask, const struct kt_wish *wish,
+                      struct kt_problem *problem)
+{
+    struct kt_grammar_params params = lead_params(server, ask);
+    struct kt_error error;
+    return kt_grammar_text(wish->kind - KT_WISH_TEXT, wish->text, strlen(wish->text), &params, &ask->grammar,
+                           &error) == KT_OK ||
+           refuse(problem, wish->param, &error);
 }
 
 /* ---- calls ---- */
@@ -92,9 +84,9 @@ static bool make_calls(const struct kt_server *server, struct kt_ask *ask, const
 
 /* JSON; or calls, if there are tools that the model can call. */
 static bool make_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
-                      const char *schema, struct kt_problem *problem)
+                      const char *schema, const char *param, struct kt_problem *problem)
 {
-    if (!make_json(server, ask, schema, form->format ? "response_format" : "--json-schema", problem))
+    if (!make_json(server, ask, schema, param, problem))
         return false;
     if (!form->tools || ask->parser.format == KT_OUTPUT_PLAIN)
         return true;
@@ -103,19 +95,40 @@ static bool make_form(const struct kt_server *server, struct kt_ask *ask, const 
     return make_calls(server, ask, form, schema, problem);
 }
 
+static bool make_wish(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
+                      const struct kt_wish *wish, struct kt_problem *problem)
+{
+    if (form->is_begun)
+        return kt_problem_field(problem, wish->param,
+                                "'%s' and an answer that has begun already exclude each other", wish->param);
+    if (wish->kind == KT_WISH_SCHEMA)
+        return make_form(server, ask, form, wish->text, wish->param, problem);
+    if (form->tools && ask->parser.format != KT_OUTPUT_PLAIN)
+        return kt_problem_field(problem, wish->param,
+                                "'%s' and tools that may be called exclude each other; set 'tool_choice' to "
+                                "none, or ask for a JSON Schema",
+                                wish->param);
+    return make_text(server, ask, wish, problem);
+}
+
 bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
                       struct kt_problem *problem)
 {
-    const char *type = json_string_value(json_object_get(form->format, "type"));
-    char *schema = NULL;
-    if (form->format ? type && strcmp(type, "text") == 0 : !server->schema)
-        return !form->tools || make_calls(server, ask, form, NULL, problem);
-    if (form->is_begun)
-        return kt_problem_field(problem, "response_format",
-                                "'response_format' and an answer that has begun already exclude each other");
-    if (form->format && !read_schema(form->format, &schema, problem))
+    const char *type =
+        json_string_value(json_object_get(json_object_get(ask->body, "response_format"), "type"));
+    bool is_text = type && strcmp(type, "text") == 0, done;
+    struct kt_wish wish;
+    if (!kt_wish_read(ask->body, &wish, problem))
         return false;
-    bool done = make_form(server, ask, form, schema ? schema : server->schema, problem);
-    free(schema);
+    if (wish.kind != KT_WISH_NONE)
+        done = make_wish(server, ask, form, &wish, problem);
+    else if (!ask->is_chat || is_text || !server->schema)
+        done = !form->tools || make_calls(server, ask, form, NULL, problem);
+    else if (form->is_begun)
+        done = kt_problem_field(problem, "continue_final_message",
+                                "--json-schema and an answer that has begun already exclude each other");
+    else
+        done = make_form(server, ask, form, server->schema, "--json-schema", problem);
+    kt_wish_free(&wish);
     return done;
 }

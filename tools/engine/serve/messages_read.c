@@ -3,6 +3,7 @@
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/base/dump.h"
 #include "tools/engine/serve/turn.h"
+#include "tools/engine/serve/wish.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,6 +231,9 @@ static bool set_output(json_t *chat, const struct given *given, struct kt_proble
     if (format && (!type || strcmp(type, "json_schema") != 0 || !json_is_object(schema)))
         return kt_problem_field(problem, "output_config",
                                 "'output_config.format' must be of type json_schema, with a schema");
+    if (format && json_object_get(chat, "response_format"))
+        return kt_problem_field(problem, "response_format",
+                                "'response_format' and 'output_config.format' exclude each other");
     if (format)
         done = json_object_set_new(chat, "response_format",
                                    json_pack("{s:s, s:{s:s, s:O, s:b}}", "type", "json_schema", "json_schema",
@@ -248,6 +252,7 @@ static json_t *make_chat(const json_t *body, const struct given *given, struct k
         json_t *value = json_object_get(body, same[i]);
         done = !value || json_object_set(chat, same[i], value) == 0 || kt_problem_memory(problem);
     }
+    done = done && (kt_wish_copy(body, chat) || kt_problem_memory(problem));
     if (done && set_messages(chat, body, given, problem) && set_tools(chat, given, problem) &&
         set_choice(chat, given, problem) && set_thinking(chat, given, problem) &&
         set_output(chat, given, problem))

@@ -2,6 +2,7 @@
 /* responses_read.c - what a request of OpenAI's Responses API asks for, as a chat. */
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/turn.h"
+#include "tools/engine/serve/wish.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -257,6 +258,9 @@ static bool set_format(json_t *chat, const struct given *given, struct kt_proble
         return true;
     if (!type)
         return kt_problem_field(problem, "text.format", "'text.format' must be an object with a type");
+    if (json_object_get(chat, "response_format"))
+        return kt_problem_field(problem, "response_format",
+                                "'response_format' and 'text.format' exclude each other");
     if (strcmp(type, "json_schema") != 0)
         return json_object_set(chat, "response_format", format) == 0 || kt_problem_memory(problem);
     json_t *schema = json_copy(format);
@@ -309,6 +313,7 @@ static json_t *make_chat(const json_t *body, const struct given *given, struct k
         json_t *value = json_object_get(body, same[i]);
         done = !value || json_object_set(chat, same[i], value) == 0;
     }
+    done = done && kt_wish_copy(body, chat);
     done = (done || kt_problem_memory(problem)) && set_messages(chat, body, given, problem) &&
            set_tools(chat, given, problem) &&
            set_choice(chat, json_object_get(body, "tool_choice"), problem) &&

@@ -4,6 +4,7 @@
 #include "tools/engine/serve/ask.h"
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/server.h"
+#include "tools/engine/serve/wish.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -65,7 +66,7 @@ bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct k
     const char *name;
     json_t *value;
     json_object_foreach (body, name, value) {
-        if (is_known(name))
+        if (is_known(name) || kt_wish_knows(name))
             continue;
         if (is_strict)
             return kt_problem_field(problem, "strict", "'%.80s' is not known here, and 'strict' is true",
