@@ -22,8 +22,8 @@ typedef void (*kt_log_fn)(void *data, enum kt_log_level level, const char *messa
 
 struct kt_config_params {
     size_t struct_size;
-    const char *file;            /**< read this file only, besides the shipped drop-ins; NULL: all layers */
-    const char *const *settings; /**< [n_settings]: "section.key=value", above files and environment */
+    const char *file;            /**< read only this file and the shipped drop-ins; NULL: all layers */
+    const char *const *settings; /**< [n_settings]: "section.key=value", override files and environment */
     size_t n_settings;
     kt_log_fn log; /**< NULL: messages are dropped */
     void *log_data;
@@ -57,11 +57,11 @@ struct kt_config_file {
 };
 
 /**
- * Reads the configuration, in rising order: shipped drop-ins, /etc drop-ins, /etc kt.ini, the user's
- * kt.ini, the shipped tuned.ini, the user's, environment KT_KERNEL_*, params->settings. A file that exists
- * and cannot be read or holds an error fails the call with file:line and advice; nothing of a bad file is
- * used. Only a bad drop-in does not fail the call: it is logged as a warning, and the backends that it
- * configures cannot be used (KT_BACKEND_FAILED). `params` may be NULL.
+ * Reads the configuration, in ascending precedence: shipped drop-ins, /etc drop-ins, /etc kt.ini, the user's
+ * kt.ini, the shipped tuned.ini, the user's, environment KT_KERNEL_*, params->settings. If an existing file
+ * cannot be read or is invalid, the call fails, and the message has file:line and what to do; nothing in an
+ * invalid file is used. An invalid drop-in does not fail the call: it is logged as a warning, and its
+ * backends cannot be used (KT_BACKEND_FAILED). `params` may be NULL.
  */
 enum kt_status kt_config_create(const struct kt_config_params *params, struct kt_config **config,
                                 struct kt_error *error);
@@ -75,19 +75,18 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index, s
 
 /**
  * Opens each enabled plugin in a child process, for at most timeout_ms each. One that crashes, ends the
- * process or does not come back is from now on a plugin that failed for that reason, and kt_context_create
- * does not open it. Without this call such a plugin takes the caller's process with it. For programs that
- * have one thread yet, since it forks, and before the configuration is used. Costs what opening the plugins
- * costs. KT_E_SYSTEM: no process can be started; nothing has changed.
+ * process or does not return is then a failed plugin with that reason, and kt_context_create does not open
+ * it. Without this call, such a plugin would end the caller's process. Call it before the configuration is
+ * used and before the program starts threads, because it forks. Costs as much as opening the plugins.
+ * KT_E_SYSTEM: a process cannot be started; nothing has changed.
  */
 enum kt_status kt_config_try_plugins(struct kt_config *config, uint32_t timeout_ms, struct kt_error *error);
 
 /**
  * Lists the configuration files in reading order with their state, even if kt_config_create fails: reads
- * all files and continues after an error, also within a file. `visit` is called once for each file, and of
- * one that failed once for each line that is wrong, as KT_CONFIG_FILE_FAILED with its message. Returns what
- * kt_config_create would: the first error in a file other than a drop-in, in the environment or in the
- * settings.
+ * all files and continues after an error, also within a file. `visit` is called once per file, and for a
+ * failed file once per invalid line, as KT_CONFIG_FILE_FAILED with its message. Returns the same as
+ * kt_config_create: the first error in a file other than a drop-in, in the environment or in the settings.
  */
 enum kt_status kt_config_check(const struct kt_config_params *params,
                                void (*visit)(void *data, const struct kt_config_file *file), void *data,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kt/gpu.h - experts on the CPU beside others on a GPU: placement, deferred experts, forwards from a GPU's
- * stream, staging buffers for these, and weights for a GPU's memory. Part of <kt/kt.h>, which includes it
- * and describes what all functions have in common.
+ * kt/gpu.h - experts on the CPU, others on a GPU: placement, deferred experts, forwards from a GPU stream,
+ * staging buffers for these, and weights for GPU memory. Part of <kt/kt.h>, which includes it and describes
+ * what all functions have in common.
  */
 #ifndef KT_GPU_H
 #define KT_GPU_H
@@ -13,14 +13,14 @@
 extern "C" {
 #endif
 
-/* ---- which experts lie on a GPU ------------------------------------------------------------- */
+/* ---- placement of experts on a GPU ---------------------------------------------------------- */
 
 /** How kt_place chooses. */
 enum kt_placement {
-    KT_PLACE_UNIFORM = 0,   /**< the first ones of each layer, equally many; the first layers get the rest */
-    KT_PLACE_FREQUENCY = 1, /**< those used most, in any layer */
+    KT_PLACE_UNIFORM = 0, /**< the first experts, equally many per layer; the remainder in the first layers */
+    KT_PLACE_FREQUENCY = 1, /**< the most used experts of all layers */
     KT_PLACE_FRONT = 2,     /**< all experts of the first layers */
-    KT_PLACE_RANDOM = 3     /**< any; the same seed gives the same ones on every machine */
+    KT_PLACE_RANDOM = 3     /**< random; the same seed gives the same ones on every machine */
 };
 
 struct kt_place_params {
@@ -32,7 +32,7 @@ struct kt_place_params {
     uint64_t n_on_gpu;      /**< of all layers together, at most n_layers * n_experts */
     uint64_t seed;          /**< of KT_PLACE_RANDOM */
     const uint64_t *counts; /**< [n_layers][n_experts]: how often each was used (kt_layer_usage); may be NULL
-                               where not needed */
+                               if not required */
 };
 #ifdef __cplusplus
 extern "C++" {
@@ -69,9 +69,9 @@ struct kt_place_move {
 
 /**
  * Adapts masks to recent use, such as the last prompt: in at most max_moves swaps, the least used expert on
- * the GPU makes room for the most used one of its layer that is not there, the largest gain first, as long
- * as there is a gain. Each layer keeps its number of experts on the GPU. Changes masks and lists the swaps
- * in order in moves[0 .. *n_moves - 1], an array of max_moves. Allocates nothing. Any thread.
+ * the GPU is swapped with the most used one of its layer that is not on the GPU, the largest gain first, as
+ * long as there is a gain. Each layer keeps its number of experts on the GPU. Changes masks and lists the
+ * swaps in order in moves[0 .. *n_moves - 1], an array of max_moves. Allocates nothing. Any thread.
  */
 enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts, uint8_t *masks,
                                uint32_t max_moves, struct kt_place_move *moves, uint32_t *n_moves,
@@ -80,17 +80,17 @@ enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32
 /* ---- deferred experts ----------------------------------------------------------------------- */
 
 /**
- * Experts whose result may come one layer later. Of each token, the experts with the highest router weights
- * are computed at once. The others of layer L are computed from L's input while the engine works on what
- * comes between L and the next layer with experts, and are added to the output of that next layer. So CPU
- * and GPU work at the same time. The result differs from that without deferral, in proportion to the
+ * Experts whose results may be added one layer later. For each token, the experts with the highest router
+ * weights are computed immediately. The others of layer L are computed from L's input while the engine works
+ * on everything between L and the next layer with experts, and are added to the output of that next layer. So
+ * CPU and GPU work at the same time. The result differs from that without deferral, in proportion to the
  * weights of those experts.
  *
- *   protected   the top_k - max_deferred experts of the highest weights of a token, the first of equal
- *               ones; those that skip_mask names or that are negative count too
+ *   protected   the top_k - max_deferred experts of a token with the highest weights, the first of equal
+ *               ones, including negative ones and those in skip_mask
  *   immediate   an expert that is protected for any token of the batch is immediate for each token that
- *               asked for it: so fewer are deferred in larger batches. With per_token, what other tokens
- *               protect does not count.
+ *               requests it, so fewer are deferred in larger batches. With per_token, only a token's own
+ *               protected experts count.
  *   deferred    all others; none in the last layer
  *
  * One object per model and batch in flight; it holds the deferred experts. Positions count only layers with
@@ -106,26 +106,26 @@ struct kt_deferral_params {
     uint32_t max_tokens; /**< of a batch, at most */
     uint64_t hidden_size;
     uint32_t max_deferred;           /**< experts of a token; 0: none, top_k and more: all */
-    uint32_t per_token;              /**< not 0: only a token's own weights decide what is protected */
+    uint32_t per_token;              /**< not 0: only a token's own weights determine protected experts */
     const uint32_t *max_deferred_of; /**< [n_layers]: max_deferred of each layer; NULL: the same for
                                           all. Copied. */
 };
 #define KT_DEFERRAL_PARAMS_INIT KT_INIT(kt_deferral_params)
 
-/** Keeps the context alive. Allocates a batch's input and output once, 8 bytes a number. */
+/** Keeps the context alive. Allocates a batch's input and output once, 8 bytes per element. */
 enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_deferral_params *params,
                                   struct kt_deferral **deferral, struct kt_error *error);
 /** Waits for all submitted work of the context first. `deferral` may be NULL. */
 void kt_deferral_destroy(struct kt_deferral *deferral);
 
 /**
- * kt_layer_submit for the layer at `position`: the ticket is done when output holds the immediate experts
- * of this layer and the deferred ones of position - 1. Input, ids and weights are then no longer needed:
- * those of deferred experts are copied, and skip_mask has been read for both. Position 0 begins a pass and
- * drops what an abandoned pass left. Positions of a pass are submitted in order, all with the same n_tokens
- * and output_dtype; otherwise, if experts are pending, the ticket fails with KT_E_STATE. Deferred experts
- * that fail make the next position's ticket fail. After a failure nothing is pending. Allocates nothing.
- * One thread at a time.
+ * kt_layer_submit for the layer at `position`: the ticket is done when output has the immediate experts of
+ * this layer and the deferred ones of position - 1. Input, ids and weights are then no longer used: those of
+ * deferred experts are copied, and skip_mask has been read for both. Position 0 begins a pass and discards
+ * the rest of an abandoned pass. Positions of a pass are submitted in order, all with the same n_tokens and
+ * output_dtype; otherwise, if experts are pending, the ticket fails with KT_E_STATE. Deferred experts that
+ * fail make the next position's ticket fail. After a failure nothing is pending. Allocates nothing. One
+ * thread at a time.
  */
 enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t position, struct kt_layer *layer,
                                   const struct kt_forward *forward, uint64_t *ticket, struct kt_error *error);
@@ -185,12 +185,12 @@ enum kt_status kt_host_call_create(const struct kt_host_params *params, struct k
 void kt_host_call_destroy(struct kt_host_call *call);
 
 /**
- * Puts the forward on the context's queue; kt_host_wait returns when its output is complete. Both take a
+ * Adds the forward to the context's queue; kt_host_wait returns when its output is complete. Both accept a
  * struct kt_host_call, call no GPU runtime, allocate nothing and may run on any thread, but not at the same
- * time for one call. They cannot return errors: a failure is kept for kt_host_call_status, the output must
- * then not be used, and a kt_host_wait without a forward returns at once. That is KT_E_STATE where no submit
- * ran since the last wait: two streams keep the order of their launches by an event only. A wait of more than
- * timeout_ms gives up; the buffers are then in use until a later submit or wait of the call finds the forward
+ * time for one call. They cannot return errors: a failure is stored for kt_host_call_status, the output must
+ * then not be used, and a kt_host_wait without a forward returns immediately. Without a submit since the last
+ * wait, the status is KT_E_STATE; the order of launches on two streams requires an event. A wait of more than
+ * timeout_ms fails; the buffers are then in use until a later submit or wait of the call finds the forward
  * done, and submits before that fail with KT_E_BUSY.
  */
 void kt_host_submit(void *call);
@@ -215,9 +215,9 @@ enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runt
 void kt_stream_runtime_close(struct kt_stream_runtime *runtime);
 
 /** Launches kt_host_submit or kt_host_wait of a call on a stream (a cudaStream_t or hipStream_t), which may
- * be capturing. KT_E_SYSTEM with the runtime's message if it refuses; its last error is then reset. Where a
- * kernel has failed, the runtime refuses everything and runs no launched call any more, so a sync may never
- * come; calls, layers and the context go on without it, and can be destroyed. Any thread. */
+ * be capturing. KT_E_SYSTEM with the runtime's message if the launch fails; its last error is then reset.
+ * After a failed kernel, the runtime rejects all launches and no longer runs launched calls, so a sync may
+ * never run; calls, layers and the context still work, and can be destroyed. Any thread. */
 enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void *stream,
                                    struct kt_host_call *call, struct kt_error *error);
 enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
@@ -268,17 +268,17 @@ struct kt_staging {
 };
 
 /**
- * Makes buffers for batches of each of n_sizes sizes, in any order: the sizes that graphs are captured for.
- * Existing buffers stay where they are. KT_E_INVALID, KT_E_RANGE for a size of 0 or one above 16777216,
- * KT_E_NOMEM; nothing is changed then. Any thread.
+ * Allocates buffers for batches of each of n_sizes sizes, in any order: the sizes for which graphs are
+ * captured. Existing buffers do not move. KT_E_INVALID, KT_E_RANGE for a size of 0 or above 16777216,
+ * KT_E_NOMEM; nothing changes then. Any thread.
  */
 enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct kt_staging_params *params,
                                       const uint32_t *sizes, uint32_t n_sizes, struct kt_error *error);
 
 /**
- * Gives the smallest buffers that hold n_tokens tokens, in the slot of a layer's position. If all are too
+ * Returns the smallest buffers for n_tokens tokens, in the slot of a layer's position. If all are too
  * small (n_tokens is above all captured sizes, or there are none), buffers for the next power of two are
- * made and kept; an engine that runs prompts in chunks should capture the size of the chunks as well.
+ * allocated and kept; an engine that runs prompts in chunks should capture the size of the chunks as well.
  * Otherwise nothing is allocated. An address stays valid until kt_clear_buffers or the end of the context,
  * so a captured graph and struct kt_host_params may hold it. Batches of one size share their buffers: to
  * stage one while another runs, give each an instance. Any thread. KT_E_INVALID, KT_E_RANGE, KT_E_NOMEM;

@@ -12,19 +12,18 @@
  * threads at once; one object only from one thread at a time. Layers of one context share its
  * threads: their forwards run one after another, and may be called from any thread.
  *
- * Rows that are read or written (inputs, outputs, queries), expert ids and router weights begin at a multiple
- * of their numbers' size: 2 bytes for BF16 and F16, 4 for F32 and float, 8 for int64_t; others are refused
- * with KT_E_INVALID. So do float arrays such as biases, which are not looked at. The bytes of a kt_view and
- * of its scales may be anywhere. More is nowhere needed, unless a function says so; memory aligned to 64
- * bytes may be faster.
+ * Alignment: rows that are read or written (inputs, outputs, queries), expert ids and router weights must be
+ * aligned to the size of their elements: 2 bytes for BF16 and F16, 4 for F32 and float, 8 for int64_t; else
+ * KT_E_INVALID. The same holds for float arrays such as biases, which are not checked. A kt_view and its
+ * scales may be at any address. No other alignment is required unless a function says so; memory aligned to
+ * 64 bytes may be faster.
  *
- * Where results are said to have the same bits, of a NaN it is only said that it is one: its sign and
- * payload, which mean nothing, may depend on what else is computed.
+ * "The same bits" does not apply to the sign and payload of a NaN, which may depend on what else is computed.
  *
- * A child that is forked has none of a context's threads: what needs them fails with KT_E_STATE there. So
- * does what another thread of the parent was working on at that moment: a checkpoint's experts, a cache, a
- * recorder, staging buffers. All of it may be destroyed, nothing waits, and other checkpoints and a new
- * context work.
+ * Fork: a forked child has none of a context's threads; functions that require them fail with KT_E_STATE. So
+ * do functions on objects that another thread of the parent was using at the time of the fork: a checkpoint's
+ * experts, a cache, a recorder, staging buffers. All objects can still be destroyed, no function blocks, and
+ * other checkpoints and a new context work.
  *
  * The library never prints, exits, aborts or installs signal handlers.
  */
@@ -63,25 +62,25 @@ enum kt_dtype kt_dtype_parse(const char *name);
 
 /** The backend for a method name of KT-Kernel, such as "AMXINT4" (case does not matter): "amx_int4".
  * Methods for weights as published (FP8, RAWINT4) also name the format of the model. The name of a backend
- * and "auto" are returned as they are. NULL: unknown. Static, or `method` itself. */
+ * and "auto" are returned unchanged. NULL: unknown. Static, or `method` itself. */
 const char *kt_method_backend(const char *method);
 
-/** The setting that such a method needs for its backend, one for kt_config_params.settings: on ARM,
+/** The setting that such a method requires for its backend, for kt_config_params.settings: on ARM,
  * "plugin.kml_arm.weights=int4" for MOE_INT4. NULL: none. Static. */
 const char *kt_method_setting(const char *method);
 
-/** The names of such methods, 0 .. n - 1; NULL above. Static. */
+/** The names of such methods, by index from 0; NULL after the last one. Static. */
 const char *kt_method_name(size_t index);
 
-/** Elements and bytes of a block of the format, 1 element for plain numbers; 0 and 0 if unknown. */
+/** Elements and bytes of a block of the format; 1 element for plain types; 0 and 0 if unknown. */
 void kt_dtype_block(uint32_t dtype, uint32_t *elements, uint32_t *bytes);
 
 /* ---- context -------------------------------------------------------------------------------- */
 
 /**
- * Makes a context: looks at the CPU and the NUMA nodes, starts the threads, opens the plugins.
- * A plugin that cannot be used is no error (see kt_backend_info) unless it is `enabled = required`.
- * `config` may be NULL: as kt_config_create(NULL).
+ * Creates a context: detects the CPU and the NUMA nodes, starts the threads, opens the plugins.
+ * A plugin that cannot be used is not an error (see kt_backend_info) unless it is `enabled = required`.
+ * `config` may be NULL, which means that of kt_config_create(NULL).
  */
 enum kt_status kt_context_create(const struct kt_config *config, struct kt_context **context,
                                  struct kt_error *error);
@@ -98,9 +97,9 @@ struct kt_context_info {
     const char *cpu_variant;     /**< "amx" .. "scalar": the best named level of the features */
     uint64_t cpu;                /**< KT_CPU_ bits of <kt/plugin.h> */
     const char *membind_message; /**< why memory binding failed, "" if it did not */
-    const char *idle_cpus; /**< usable CPUs to which no thread is bound, "4-7,12"; "" if there are none, or
+    const char *idle_cpus; /**< usable CPUs to which no thread is bound, "4-7,12"; "" if there are none or
                               threads are not bound */
-    const char *cpu_model; /**< as tuned.ini names it: "GenuineIntel-6-143", vendor, family and model */
+    const char *cpu_model; /**< as in tuned.ini: "GenuineIntel-6-143", vendor, family and model */
     const char *microcode; /**< "0x2b000603"; "": unknown */
 };
 void kt_context_info(const struct kt_context *context, struct kt_context_info *info);
@@ -118,15 +117,15 @@ enum kt_backend_state {
     KT_BACKEND_LOADED = 0,
     KT_BACKEND_DISABLED = 1, /**< enabled = no */
     KT_BACKEND_UNFIT = 2,    /**< this CPU lacks a feature that its configuration requires */
-    KT_BACKEND_REFUSED = 3,  /**< its probe or open refused, or no level fits */
-    KT_BACKEND_FAILED = 4    /**< file missing, not owned safely, wrong ABI, broken */
+    KT_BACKEND_REFUSED = 3,  /**< its probe or open failed with a reason, or no level fits */
+    KT_BACKEND_FAILED = 4    /**< file missing, not owned safely, wrong ABI, damaged */
 };
 
 /** A configured plugin, or the built-in reference. Strings live as long as the context. */
 struct kt_backend_info {
     const char *name;
     enum kt_backend_state state;
-    const char *reason; /**< what is wrong and what to do; if loaded, why it cannot use a better level of this
+    const char *reason; /**< the problem and what to do; if loaded, why it cannot use a better level of this
                            CPU; or "" */
     const char *file;   /**< absolute path of the plugin, "" for the reference */
     const char *origin; /**< where its section is: "/usr/share/...ini:3" */
@@ -138,9 +137,9 @@ struct kt_backend_info {
     const char *instruction; /**< multiply instruction that limits the level */
     int64_t priority;        /**< `auto` tries higher priorities first */
     size_t n_options;
-    uint32_t takes_linears; /**< not 0: it is asked for linears too; 0: its plugin ABI has only experts, or it
-                               computes attention, or it was not opened */
-    uint32_t takes_attention; /**< not 0: it is asked for attention */
+    uint32_t takes_linears;   /**< not 0: also used for linears; 0: its plugin ABI only has experts, or it
+                                 computes attention, or it was not opened */
+    uint32_t takes_attention; /**< not 0: used for attention */
 };
 size_t kt_context_backend_count(const struct kt_context *context);
 enum kt_status kt_context_backend(const struct kt_context *context, size_t index,
@@ -151,22 +150,22 @@ enum kt_status kt_context_backend_option(const struct kt_context *context, size_
                                          struct kt_setting *setting, struct kt_error *error);
 
 /**
- * Runs `count` empty stages back to back (dispatch, barrier, return) on all threads and gives the mean time
- * of one in nanoseconds; with `asleep` it waits before each until the workers sleep.
+ * Runs `count` empty stages back to back (dispatch, barrier, return) on all threads and returns the mean time
+ * of one in nanoseconds; with `asleep`, it waits before each until the workers sleep.
  */
 enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t count, int asleep,
                                         double *nanoseconds, struct kt_error *error);
 
 /**
  * Submits `count` empty tasks one after the other, as kt_layer_submit does, waits for each and then sleeps
- * for gap_us; if that is more than core.spin_us, the threads fall asleep meanwhile. times[i] is the time in
- * nanoseconds from the call until the last thread had begun.
+ * for gap_us; if that is more than core.spin_us, the threads go to sleep in between. times[i] is the time in
+ * nanoseconds from the call until the last thread has started.
  */
 enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
                                        double *times, struct kt_error *error);
 
-/** Runs function(data, thread, n_threads) once on every thread of the context and waits: a run of threads,
- * below, for a function that needs none of their places. */
+/** Runs function(data, thread, n_threads) once on every thread of the context and waits: like
+ * kt_context_run_threads, for functions that do not use struct kt_thread. */
 enum kt_status kt_context_run(struct kt_context *context,
                               void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
                               struct kt_error *error);
@@ -178,40 +177,41 @@ enum kt_status kt_context_run(struct kt_context *context,
 /** A thread of the context in a run. */
 struct kt_thread {
     uint32_t index, n_threads; /**< among all */
-    uint32_t node, n_nodes;    /**< its NUMA node, counted from 0 in the order of kt_context_node */
+    uint32_t node, n_nodes;    /**< its NUMA node, from 0 in the order of kt_context_node */
     uint32_t index_in_node, n_in_node;
     void *core; /**< the core's own */
 };
 
 /**
- * Calls function(data, thread) once on every thread of the context, the caller's among them, and returns when
- * all have returned. It costs what a forward's start costs: the threads that compute layers and linears are
- * the ones that run, spinning between runs, so that a model's step is a list of forwards and runs. What one
- * thread wrote, all see behind a barrier and behind the run. Runs and forwards of a context follow one
- * another. The function calls nothing of the library but the three functions below, kt_view_gather, and the
- * functions of <kt/rows.h> and of <kt/kv.h> that read and write rows. Allocates nothing.
- * KT_E_STATE: this process is a fork of the one that made the context.
+ * Calls function(data, thread) once on every thread of the context, including the caller's, and returns when
+ * all have returned. It costs as much as starting a forward, because it runs on the threads that compute
+ * layers and linears, which spin between runs; so a model's step can be a list of forwards and runs. What one
+ * thread wrote is visible to all after a barrier and after the run. Runs and forwards of a context are
+ * serialized. The function must only call these functions of the library: the three below, kt_view_gather,
+ * and those of <kt/rows.h> and <kt/kv.h> that read and write rows. Allocates nothing. KT_E_STATE: this
+ * process is a fork of the one that created the context.
  */
 enum kt_status kt_context_run_threads(struct kt_context *context,
                                       void (*function)(void *data, const struct kt_thread *thread),
                                       void *data, struct kt_error *error);
 
-/** Waits until all threads of the run have come here; each must, as often as the others. */
+/** Waits until all threads of the run have called it; each thread must call it equally often. */
 void kt_thread_barrier(const struct kt_thread *thread);
 /** The same among the threads of a node. */
 void kt_thread_node_barrier(const struct kt_thread *thread);
 
-/** The number of the next task of this thread's node: 0, 1, 2, ..., each for one thread of the node. counter:
- * 0 to KT_THREAD_COUNTERS - 1, each of which begins at 0 in every run. */
+/** The number of the next task of this thread's node: 0, 1, 2, ..., each returned to one thread of the node.
+ * counter: 0 to KT_THREAD_COUNTERS - 1; each begins at 0 in every run. */
 uint32_t kt_thread_claim(const struct kt_thread *thread, uint32_t counter);
 
-/** Bytes that can be allocated now without swapping: what the machine has left, or what the control groups of
- * this process leave, which is less in a container. Cached pages of files count as free. 0: unknown. */
+/** Bytes that can be allocated now without swapping: the free memory of the machine, or the rest of the limit
+ * of this process's control groups, which is less in a container. Cached pages of files count as free. 0:
+ * unknown. */
 uint64_t kt_memory_available(void);
 
-/** Thousandths of a CPU that the control groups of this process allow it, as cpu.max or cpu.cfs_quota_us say:
- * 2500 where threads get 2.5 seconds of CPUs in a second. 0: there is no such quota. A context without
- * core.threads has no more threads than that, rounded up. Any thread. */
+/** The CPU quota of this process's control groups in thousandths of a CPU, from cpu.max or cpu.cfs_quota_us:
+ * 2500 means 2.5 seconds of CPU time per second. 0: no quota. A context without core.threads has at most as
+ * many threads, rounded up. Any thread. */
 uint32_t kt_cpu_quota(void);
 
 /* ---- checkpoint ----------------------------------------------------------------------------- */
@@ -233,24 +233,24 @@ struct kt_checkpoint_params {
  * Opens a GGUF file or safetensors files and checks their whole headers: magic, counts, names, types,
  * shapes, offsets, overlaps. Memory used is bounded by the files' size. `params` may be NULL.
  *
- * `path` is a file, or the folder of a safetensors checkpoint. Its config.json, its index and each file
- * that model.safetensors.index.json lists open the folder, too. With an index, the checkpoint consists of
- * the files that it names, in the folder or below it, which must hold the tensors that it lists; of a tensor
- * in several files, the index decides. A model.safetensors that the index does not list replaces it. Without
- * an index, the checkpoint is model.safetensors, or else all *.safetensors files of the folder, but of
- * adapter_model*, consolidated* and variants (model.fp16.safetensors) only if nothing else is there. Any
- * other safetensors file is opened alone; if it holds experts, the config.json beside it is read. The folder
- * may also be one that KT-Kernel's converter wrote, with safetensors files or with folders _layer_N;
- * config.json in it is optional.
+ * `path` is a file, or the folder of a safetensors checkpoint. The folder can also be opened through its
+ * config.json, its index, or any file that model.safetensors.index.json lists. With an index, the checkpoint
+ * consists of the files that it lists, in the folder or below it, which must have the listed tensors; if
+ * several files have a tensor, the index determines which is used. A model.safetensors that the index does
+ * not list takes precedence over it. Without an index, the checkpoint is model.safetensors, or else all
+ * *.safetensors files of the folder; adapter_model*, consolidated* and variants (model.fp16.safetensors) are
+ * only used if there are no others. Any other safetensors file is opened alone; if it has experts, the
+ * config.json in its folder is read. The folder may also be output of KT-Kernel's converter, with safetensors
+ * files or with folders _layer_N; config.json is optional there.
  *
- * A GGUF model in several files NAME-00001-of-00003.gguf is opened whole by any of them: names, the keys
- * split.no, split.count and split.tensors.count, and the tensors must agree. A folder without safetensors
- * files must hold the .gguf files of one model, which is opened; names with mmproj or imatrix in them do not
- * count beside others.
+ * A GGUF model split into files NAME-00001-of-00003.gguf is opened as a whole through any of them: names, the
+ * keys split.no, split.count and split.tensors.count, and the tensors must agree. A folder without
+ * safetensors files must have the .gguf files of one model, which is opened; files with mmproj or imatrix in
+ * their names are ignored if there are others.
  *
- * Experts of safetensors files are found by the tensor names of known families of models, and config.json
- * must agree with them. If their format cannot be read, or their activation cannot be computed, the
- * checkpoint opens nevertheless: a warning gives the reason, as does kt_checkpoint_experts.
+ * Experts of safetensors files are found by the tensor names of known model families, and config.json must
+ * agree with them. If their format or activation is not supported, the checkpoint still opens: a warning has
+ * the reason, and so has the error of kt_checkpoint_experts.
  */
 enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_params *params,
                                   struct kt_checkpoint **checkpoint, struct kt_error *error);
@@ -259,7 +259,7 @@ void kt_checkpoint_close(struct kt_checkpoint *checkpoint);
 
 struct kt_checkpoint_info {
     const char *format;       /**< "gguf", "safetensors", or "kt": KT-Kernel's folders _layer_N */
-    const char *architecture; /**< "qwen3moe", as the file or config.json (model_type) says; or "" */
+    const char *architecture; /**< "qwen3moe", from the file or config.json (model_type); or "" */
     const char *name;         /**< the model's name, or "" */
     uint64_t n_tensors;
     uint64_t n_layers;     /**< layers by the metadata, 0: unknown */
@@ -316,26 +316,27 @@ struct kt_moe_info {
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
                                        uint64_t *layer, struct kt_error *error);
-/** Layers behind the model's last one, which predict further tokens, are no n_moe_layers of a safetensors
- * checkpoint, but found here and loaded by their number: mtp.layers.0 is the first one behind. */
+/** Layers after the model's last one, which predict further tokens, do not count in n_moe_layers of a
+ * safetensors checkpoint, but are found here and loaded by their number: mtp.layers.0 is the first one after
+ * it. */
 enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
                                  struct kt_moe_info *info, struct kt_error *error);
 /** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. In a store,
  * views have sizes and the source type, but no data: kt_layer_load_checkpoint loads it. Weights that
- * KT-Kernel packed are decoded here, by the calling thread, to int8 rows with float32 scales, which takes
- * 3 x intermediate_size x hidden_size bytes an expert, and the scales, until the checkpoint is closed or
- * kt_checkpoint_release_layer is called. KT_E_FORMAT if quantizing cannot have given such rows. */
+ * KT-Kernel packed are decoded here, by the calling thread, to int8 rows with float32 scales. This uses
+ * 3 x intermediate_size x hidden_size bytes per expert, plus the scales, until the checkpoint is closed or
+ * kt_checkpoint_release_layer is called. KT_E_FORMAT: quantization cannot have produced such rows. */
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
                                      struct kt_expert *experts, uint32_t n_experts, struct kt_error *error);
 
-/** Frees the weights decoded for kt_checkpoint_experts of this layer, whose views are then invalid; does
- * nothing if they point into the files. kt_layer_load_checkpoint, kt_layer_store and
- * kt_layer_plan_checkpoint need no such call: they free what they decode, and a layer that keeps its
- * source frees it when it is destroyed or loaded again. */
+/** Frees the weights decoded by kt_checkpoint_experts for this layer, whose views are then invalid; does
+ * nothing if they point into the files. Not required after kt_layer_load_checkpoint, kt_layer_store and
+ * kt_layer_plan_checkpoint: they free the weights that they decode, and a layer that keeps its source frees
+ * it when it is destroyed or loaded again. */
 enum kt_status kt_checkpoint_release_layer(struct kt_checkpoint *checkpoint, uint64_t layer,
                                            struct kt_error *error);
 
-/** A text that identifies a checkpoint: XXH3 of every file's size and of samples all over it, 16 hex
+/** A string that identifies a checkpoint: XXH3 of every file's size and of samples of its content, 16 hex
  * digits. Copies have the same fingerprint. */
 enum kt_status kt_checkpoint_fingerprint(const struct kt_checkpoint *checkpoint, char text[17],
                                          struct kt_error *error);
@@ -351,7 +352,7 @@ enum kt_status kt_checkpoint_verify(const struct kt_checkpoint *checkpoint, uint
 enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *data, uint64_t size,
                              uint64_t rows, uint64_t cols, struct kt_error *error);
 
-/** Dequantizes row `row` of any view to float32: cols numbers. Thread-safe. */
+/** Dequantizes row `row` of any view to cols float32 values. Thread-safe. */
 enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out, struct kt_error *error);
 
 /** Bytes of the matrix itself, its scales and zeros included, without gaps; 0 if it is not valid. */
@@ -365,7 +366,7 @@ struct kt_layer_params {
     uint32_t top_k; /**< experts per token */
     uint64_t hidden_size;
     uint64_t intermediate_size;
-    uint32_t max_tokens;       /**< buffers are made for this many; larger batches run in chunks */
+    uint32_t max_tokens;       /**< buffers are allocated for this many; larger batches run in chunks */
     uint32_t activation;       /**< enum kt_activation */
     float limit;               /**< SWIGLU, SWIGLUOAI: > 0 */
     float alpha;               /**< SWIGLUOAI */
@@ -375,13 +376,13 @@ struct kt_layer_params {
     const int64_t *expert_map; /**< n_experts numbers: physical expert i holds the checkpoint's
                                      expert expert_map[i]; NULL: itself. Copied. */
     const char *name;          /**< for messages, such as "layer 3"; NULL: "layer". Copied. */
-    int stored; /**< not 0: the layer is for kt_layer_store, and plans describe that: some backends hold
-                   weights in memory in a form that cannot be stored */
+    int stored; /**< not 0: the layer is for kt_layer_store, and plans describe that: the form in memory of
+                   some backends cannot be stored */
 };
 #define KT_LAYER_PARAMS_INIT KT_INIT(kt_layer_params)
 
-/** Fills shape and activation from layer `index` of the checkpoint, top_k 1 if it is unknown; every other
- * field stays as it is. */
+/** Fills shape and activation from layer `index` of the checkpoint, top_k 1 if it is unknown; other fields do
+ * not change. */
 enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
                                           struct kt_layer_params *params, struct kt_error *error);
 
@@ -396,14 +397,14 @@ struct kt_candidate {
     char backend[32];
     char level[16];
     int chosen;
-    char reason[256]; /**< why it refused; "" if it was not asked; of the chosen one, the backend's reason
-                         (struct kt_backend_info) */
+    char reason[256]; /**< why it was rejected; "" if it was not tried; for the chosen one, the backend's
+                         reason (struct kt_backend_info) */
 };
 
 #define KT_MAX_NODES 64
 #define KT_MAX_CANDIDATES 24
 
-/** The backend and the memory that loading a layer will use. */
+/** The backend and the memory that loading a layer requires. */
 struct kt_plan {
     uint32_t n_nodes;
     uint32_t n_candidates;
@@ -415,60 +416,59 @@ struct kt_plan {
     struct kt_candidate candidate[KT_MAX_CANDIDATES];
     uint64_t weight_size; /**< of all nodes */
     uint64_t buffer_size;
-    uint64_t nominal_size; /**< of one expert in its format, padding not counted */
-    char form[32];         /**< of the packed objects, as a store names it; "": they cannot be stored */
+    uint64_t nominal_size; /**< of one expert in its format, without padding */
+    char form[32];         /**< of the packed objects, as named in a store; "": they cannot be stored */
     uint32_t keeps_source; /**< not 0: products read the source itself */
-    uint32_t fallback;     /**< not 0: not the requested backend; candidate[] says why */
-    char rounding[48];     /**< to what packing rounds the weights: "int8, a scale for each row"; "": kept */
-    char compact[112];     /**< why a smaller form was chosen than the one made for speed; "": it was not */
-    char tuned[224];       /**< configured values of the backend's tunables: "prefetch_bytes 2048 instead of
-                              1024; 6.0 % faster"; "": there are none */
+    uint32_t fallback;     /**< not 0: not the requested backend; candidate[] has the reason */
+    char rounding[48];     /**< form to which packing rounds: "int8, a scale for each row"; "": exact */
+    char compact[112]; /**< why a smaller form was chosen than the one optimized for speed; "": it was not */
+    char tuned[224];   /**< configured values of the backend's tunables: "prefetch_bytes 2048 instead of
+                          1024; 6.0 % faster"; "": there are none */
 };
 
 /**
- * Chooses a backend for weights like `example` (formats and shape count, data is not read) and says
- * what loading would take. Nothing is allocated.
- * Fails with KT_E_UNSUPPORTED where no backend takes it, or core.strict is on and the wished one
- * refuses: of the plan, candidate[] and n_candidates then say why, the rest is 0.
+ * Chooses a backend for weights like `example` (formats and shape matter, data is not read) and computes the
+ * memory that loading would require. Nothing is allocated.
+ * Fails with KT_E_UNSUPPORTED if no backend supports the weights, or core.strict is on and the requested
+ * backend does not: candidate[] and n_candidates of the plan then have the reasons, the rest is 0.
  */
 enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example, struct kt_plan *plan,
                              struct kt_error *error);
 
-/** The same for layer `index` of a checkpoint, a store's included. */
+/** The same for layer `index` of a checkpoint, which may be a store. */
 enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_plan *plan, struct kt_error *error);
 
 /**
  * Packs n_experts experts, in parallel, each shard on its node. Experts must all have the same
- * formats; KT_E_FORMAT: a scale is NaN, infinite, or negative beside FP8 or FP4. The memory may be freed
- * afterwards. On failure the layer has no weights, except that
- * KT_E_BUSY (submitted work still needs them) leaves it as it was.
+ * formats; KT_E_FORMAT: a scale is NaN, infinite, or negative with FP8 or FP4. The memory may be freed
+ * afterwards. On failure the layer has no weights, except after KT_E_BUSY (submitted work still uses them),
+ * which leaves it unchanged.
  */
 enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
                              struct kt_error *error);
 
 /**
- * The same from layer `index` of an open checkpoint; a backend that keeps its source reads it in
+ * The same for layer `index` of an open checkpoint; a backend that keeps its source reads it in
  * place, and the layer then keeps the checkpoint open.
- * A store's layer is not packed again: on one NUMA node its mapped file is used in place, and an
- * expert is compared with its checksum when a forward first asks for it, which then fails with
- * KT_E_FORMAT if it is damaged. On several nodes, with an expert_map or KT_IO_READ it is compared and
- * copied here.
+ * A layer of a store is not packed again. On one NUMA node, its mapped file is used in place, and an expert
+ * is compared with its checksum when a forward first requests it, which fails with KT_E_FORMAT if it is
+ * damaged. On several nodes, with an expert_map or with KT_IO_READ, it is compared and copied here.
  */
 enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_error *error);
 
 /**
- * Brings all weights that are used where they lie into memory, on all threads, so that no forward waits for a
- * page fault: those of a mapped store, and what a backend reads of its source. A store's experts that were
- * not compared with their checksums yet are compared here. What was packed or copied is in memory already.
- * Forwards of the context wait meanwhile. KT_E_FORMAT: an expert is damaged, KT_E_IO: the file became
- * shorter; the layer then is as it was. Other threads can watch and stop it as they can a load.
+ * Loads all weights that are used in place into memory, on all threads, so that no forward waits for a page
+ * fault: those of a mapped store, and those that a backend reads from its source. Experts of a store that
+ * have not been compared with their checksums are compared here. Packed or copied weights already are in
+ * memory. Forwards of the context wait until it is done. KT_E_FORMAT: an expert is damaged, KT_E_IO: the file
+ * was truncated; the layer then is unchanged. Other threads can watch and stop it like a load.
  */
 enum kt_status kt_layer_populate(struct kt_layer *layer, struct kt_error *error);
 
 /** Progress of a load that runs in another thread, in bytes of packed weights on all nodes, or of
- * kt_layer_populate, in bytes of what it reads. Before the first load and while it prepares, both are 0;
+ * kt_layer_populate, in bytes read. Before the first load and while it prepares, both are 0;
  * afterwards done equals total. Any thread. */
 void kt_layer_load_progress(const struct kt_layer *layer, uint64_t *done, uint64_t *total);
 
@@ -479,25 +479,25 @@ void kt_layer_load_stop(struct kt_layer *layer);
 struct kt_store_params {
     size_t struct_size;
     const char *folder; /**< where layer-00003.safetensors is written; it must exist */
-    /** Called from the caller's thread with bytes of packed weights; NULL: not wanted. */
+    /** Called from the caller's thread with bytes of packed weights; may be NULL. */
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *data;
 };
 #define KT_STORE_PARAMS_INIT KT_INIT(kt_store_params)
 
 /**
- * Packs layer `index` of a checkpoint for the backend that the layer's params name, and writes it into a
- * store: a folder that kt_checkpoint_open reads. The layer's loaded weights are not touched; its sizes must
- * be the checkpoint's; activation and top_k come from the file, and its expert_map is ignored. The file has
- * a temporary name until it is whole and durable (fsync of file and folder); one of the same name is
- * replaced. Memory: two packed objects a thread. KT_E_UNSUPPORTED if the backend's weights cannot be
- * stored, KT_E_BUSY if another process is writing this layer.
+ * Packs layer `index` of a checkpoint for the backend in the layer's params, and writes it to a store: a
+ * folder that kt_checkpoint_open reads. The layer's loaded weights are not changed; its sizes must match the
+ * checkpoint; activation and top_k come from the file, and its expert_map is ignored. The file has a
+ * temporary name until it is complete and durable (fsync of file and folder); a file of the same name is
+ * replaced. Memory: two packed objects per thread. KT_E_UNSUPPORTED: the backend's weights cannot be stored;
+ * KT_E_BUSY: another process is writing this layer.
  */
 enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *checkpoint, uint64_t index,
                               const struct kt_store_params *params, struct kt_error *error);
 
-/** The same for weights that are in no checkpoint, n_experts as for kt_layer_load: they become layer
- *  `index` of the store. A store has such layers only, or those of one checkpoint only. */
+/** The same for weights that are not in a checkpoint, n_experts as for kt_layer_load: they become layer
+ *  `index` of the store. A store has either only such layers, or only those of one checkpoint. */
 enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_expert *experts,
                                       uint32_t n_experts, uint64_t index,
                                       const struct kt_store_params *params, struct kt_error *error);
@@ -520,13 +520,13 @@ struct kt_forward {
     uint32_t n_tokens; /**< 0 is allowed and does nothing */
     uint32_t top_k;    /**< ids per token, 1 .. the layer's top_k; 0: the layer's */
     const int64_t
-        *expert_ids; /**< [n_tokens][top_k]; negative or masked: skipped; >= n_experts: KT_E_RANGE */
+        *expert_ids; /**< [n_tokens][top_k]; negative or masked ids are skipped; >= n_experts: KT_E_RANGE */
     const float *router_weights; /**< [n_tokens][top_k] */
     const void *input;           /**< [n_tokens][hidden_size] */
-    void *output;                /**< [n_tokens][hidden_size]; overlaps nothing that is read: KT_E_INVALID */
-    uint32_t input_dtype;        /**< KT_DTYPE_BF16, KT_DTYPE_F16 or KT_DTYPE_F32 */
-    uint32_t output_dtype;       /**< likewise */
-    int64_t input_stride;        /**< bytes from token to token; 0: dense */
+    void *output;          /**< [n_tokens][hidden_size]; overlaps nothing that is read, else KT_E_INVALID */
+    uint32_t input_dtype;  /**< KT_DTYPE_BF16, KT_DTYPE_F16 or KT_DTYPE_F32 */
+    uint32_t output_dtype; /**< likewise */
+    int64_t input_stride;  /**< bytes from token to token; 0: dense */
     int64_t output_stride;
     uint32_t accumulate; /**< not 0: output += result */
     uint32_t reserved;
@@ -534,34 +534,34 @@ struct kt_forward {
 #define KT_FORWARD_INIT KT_INIT(kt_forward)
 
 /**
- * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))). Checks everything, ids
- * included, before it writes. Bit-identical for any number of threads. A NaN in one token stays in that
- * token. Allocates nothing. Any thread; the caller's thread takes part. KT_E_BACKEND: the backend failed
- * while it computed. The message names layer, backend and its reason; the output is then undefined, and the
- * next forward is not affected.
+ * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))). Checks everything,
+ * including ids, before it writes. Bit-identical for any number of threads. A NaN in one token does not
+ * affect other tokens. Allocates nothing. Any thread; the caller's thread takes part. KT_E_BACKEND: the
+ * backend failed during computation. The message has layer, backend and reason; the output is undefined, and
+ * the next forward is not affected.
  */
 enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward *forward,
                                 struct kt_error *error);
 
 /**
- * Puts a forward on the context's first-in first-out queue and returns at once; the struct is copied, what
- * it points to must live until kt_wait. Allocates nothing. KT_E_BUSY if core.queue_depth tickets have not
- * yet been waited for. Any thread.
+ * Adds a forward to the context's first-in first-out queue and returns immediately. The struct is copied; the
+ * data that it points to must live until kt_wait. Allocates nothing. KT_E_BUSY: core.queue_depth tickets have
+ * not yet been waited for. Any thread.
  */
 enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *forward, uint64_t *ticket,
                                struct kt_error *error);
 /** Waits until the ticket's work is done and returns its status. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
-/** How often each expert was computed since the layer was made or reset, masked ones not counted: n_experts
- * numbers. For requests, see <kt/stats.h>. Any thread. */
+/** How often each of n_experts experts was computed since the layer was created or reset, not counting masked
+ * ones. For requests, see <kt/stats.h>. Any thread. */
 enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, uint32_t n_experts,
                               struct kt_error *error);
 /** Resets all statistics of the layer. Waits for a running forward. Any thread. */
 void kt_layer_usage_reset(struct kt_layer *layer);
 
-/** Rows [row, row + n_rows) of an expert's projection as the loaded kernel really uses them,
- *  dequantized to float32, [n_rows][cols]. */
+/** Rows [row, row + n_rows) of an expert's projection as used by the loaded kernel, dequantized to float32,
+ *  [n_rows][cols]. */
 enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
                                 uint64_t row, uint64_t n_rows, float *out, struct kt_error *error);
 

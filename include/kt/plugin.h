@@ -2,20 +2,20 @@
 /*
  * kt/plugin.h - the ABI between the core and a backend plugin.
  *
- * A backend is a number format and a matrix product. The core owns routing, grouping of tokens by expert,
- * threads, NUMA nodes, the weighted sum and the queue; a plugin decides how weights and activations are
- * packed, and multiplies them.
+ * A backend is a number format and a matrix product. The core implements routing, grouping of tokens by
+ * expert, threads, NUMA nodes, the weighted sum and the queue; a plugin determines how weights and
+ * activations are packed, and multiplies them.
  *
  * A plugin is a shared object kt_NAME.so that exports exactly one data symbol, kt_plugin_NAME, and has no
- * undefined kt_ symbol: what it may call comes in struct kt_host. It has no constructors, prints nothing,
- * starts no threads, and never exits or aborts.
+ * undefined kt_ symbol: the functions that it may call are in struct kt_host. It has no constructors, prints
+ * nothing, starts no threads, and never exits or aborts.
  *
  * ABI promise
  *   - A core of major M, minor m loads a plugin of major M whose minor is <= m.
- *   - Structs grow at their end only. The core reads a field of struct kt_plugin, struct kt_level or
- *     struct kt_ops that was added after 1.0 only where struct_size covers it. Structs that the core
- *     hands to a plugin are at least as long as the plugin's header says; structs that the core hands
- *     out to be filled are zeroed first.
+ *   - Structs only grow at their end. The core reads a field of struct kt_plugin, struct kt_level or
+ *     struct kt_ops that was added after 1.0 only if struct_size covers it. Structs that the core
+ *     passes to a plugin are at least as long as in the plugin's header; structs that the plugin fills
+ *     in are zeroed first.
  *   - The first three fields of struct kt_plugin never move: they protect the rest.
  *
  * ABI changelog
@@ -30,28 +30,28 @@
  *   1.7  2026-11-23  tunables: struct kt_tunable, kt_ops.tunables, kt_layout.tuned, and the same of attention
  *   1.8  2026-11-26  kt_attention_layout.adds, kt_attend.add, reserved before: attend() over several chunks
  *
- * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
+ * Threads: probe, open, close and layout are called from one thread at a time. All other functions are called
  * from many threads at once, with jobs that write to disjoint memory.
  *
- * Errors: a function that returns nothing reports a failure, such as of a vendor's library, in its job's
- * `error` (since 1.2, never NULL), and may leave its output unfinished:
+ * Errors: a function without a return value reports a failure, such as of a vendor's library, in its job's
+ * `error` (since 1.2, never NULL), and may leave its output incomplete:
  *     kt_plugin_fail(job->error, KT_E_BACKEND, "libvendor: status %d", code);
  * The forward then ends with KT_E_BACKEND and that reason, without further computation; the next one is not
  * affected.
  *
- * Linears (since 1.5): a plain product y = W x + bias is an expert that is its down projection alone. Its
- * shape has KT_ACTIVATION_NONE, one expert, top_k 1, W's rows as hidden_size and W's columns as
- * intermediate_size; of format and has_bias only KT_DOWN is set. The layout leaves what is of stage 0 as it
- * is, 0: panel_rows[0], weight_size[0], nominal_size[0], act_row_size[0], and h_row_size. Of jobs only those
- * of stage 1 and projection KT_DOWN come, the views gate and up are empty, and gather and gate_up are not
- * called. act_pack gets plain rows, see there; the rest is as for experts. A plugin that takes no linears
- * refuses this activation in layout(); plugins of an older minor are not asked.
+ * Linears (since 1.5): a plain product y = W x + bias is an expert with only a down projection. Its shape has
+ * KT_ACTIVATION_NONE, one expert, top_k 1, W's rows as hidden_size and W's columns as intermediate_size; in
+ * format and has_bias only KT_DOWN is set. The layout leaves the fields of stage 0 at 0: panel_rows[0],
+ * weight_size[0], nominal_size[0], act_row_size[0], and h_row_size. There are only jobs of stage 1 and
+ * projection KT_DOWN, the views gate and up are empty, and gather and gate_up are not called. act_pack gets
+ * plain rows, see there; the rest is as for experts. A plugin that does not support linears rejects this
+ * activation in layout(); plugins of an older minor version are not called with it.
  *
- * Tunables (since 1.7): numbers that are best found by measuring on the machine, such as a prefetch distance
- * or the rows from which another kernel is faster. A level lists them beside its functions; `kt tune`
- * measures, and keeps what is faster in the configuration (kt.ini(5)). A value changes speed only: packed
- * weights, their form and all sizes of a layout but scratch_size are the same for each, and so are results,
- * but for tunables with KT_TUNABLE_BITS.
+ * Tunables (since 1.7): values that must be measured on the machine, such as a prefetch distance or the
+ * number of rows from which another kernel is faster. A level lists them with its functions; `kt tune`
+ * measures them, and writes faster values to the configuration (kt.ini(5)). A value only affects speed:
+ * packed weights, their form, all sizes of a layout except scratch_size, and results do not depend on it,
+ * except for tunables with KT_TUNABLE_BITS.
  */
 #ifndef KT_PLUGIN_H
 #define KT_PLUGIN_H
@@ -99,7 +99,7 @@ struct kt_caps {
     uint64_t l2_size;
     uint64_t l3_size;
     uint64_t stream_ahead; /**< prefetch distance in bytes for weights read from memory: small if the hardware
-                              follows ascending reads by itself; 0: unknown */
+                              prefetches ascending reads; 0: unknown */
 };
 
 /** Functions of the core for a plugin. Lives as long as the plugin is open. */
@@ -116,9 +116,9 @@ struct kt_host {
     void (*release)(const struct kt_host *host, void *memory, uint64_t size);
 
     /**
-     * Dequantizes n weights of row `row` of `view`, from column `col` on, to float32. Any source
-     * format that the core can read, GGUF blocks and scaled FP8 included, so a plugin need not know
-     * them. `col` must be a multiple of the format's block; n may end inside one.
+     * Dequantizes n weights of row `row` of `view`, starting at column `col`, to float32. Supports any source
+     * format of the core, including GGUF blocks and scaled FP8, so a plugin does not have to implement
+     * them. `col` must be a multiple of the format's block; n may end inside a block.
      */
     enum kt_status (*dequantize)(const struct kt_host *host, const struct kt_view *view, uint64_t row,
                                  uint64_t col, uint64_t n, float *out, struct kt_error *error);
@@ -126,9 +126,9 @@ struct kt_host {
     /** "q4_k" for KT_DTYPE_Q4_K, for messages; "?" for an unknown number. Static. */
     const char *(*dtype_name)(uint32_t dtype);
 
-    /** Since 1.1. May the file at this absolute path be loaded into the process? As with a plugin, it and
-     * each folder above it must belong to root or the user and not be writable by others. Otherwise the
-     * error names what is unsafe or missing. */
+    /** Since 1.1. Checks whether the file at this absolute path may be loaded into the process. As with a
+     * plugin, it and each folder above it must belong to root or the user and not be writable by others.
+     * Otherwise the error has the unsafe or missing part. */
     enum kt_status (*trust)(const struct kt_host *host, const char *path, struct kt_error *error);
 };
 
@@ -170,7 +170,7 @@ struct kt_tunable {
     const char *name;          /**< lower case, digits and _; not gain */
     const char *what;          /**< one line for people, with the unit */
     uint64_t minimum, maximum; /**< 1 <= minimum <= maximum */
-    uint64_t standard;         /**< in force where nothing is configured; 0: layout() says */
+    uint64_t standard;         /**< default, if nothing is configured; 0: chosen by layout() */
     uint32_t flags;            /**< KT_TUNABLE_ bits */
     uint32_t reserved;
 };
@@ -183,7 +183,7 @@ enum kt_stage { KT_STAGE_GATE_UP = 0, KT_STAGE_DOWN = 1 };
 /** The source format of a projection. */
 struct kt_format {
     uint32_t dtype;       /**< enum kt_dtype of the weights */
-    uint32_t scale_dtype; /**< KT_DTYPE_NONE: no scales beside the matrix */
+    uint32_t scale_dtype; /**< KT_DTYPE_NONE: no separate scales */
     uint32_t zero_dtype;
     uint32_t reserved;
     uint64_t group_rows;
@@ -204,15 +204,15 @@ struct kt_shape {
 };
 
 /**
- * How a backend will hold and multiply the weights of a shape. The core hands it zeroed to layout(),
- * and passes it with every job. Stage 0 packs gate and up into one object, stage 1 packs down.
+ * How a backend stores and multiplies the weights of a shape. The core passes it zeroed to layout(), and then
+ * with every job. Stage 0 packs gate and up into one object, stage 1 packs down.
  */
 struct kt_layout {
     struct kt_shape shape; /**< filled by the core */
 
     /** Rows of the smallest independently packed and multiplied unit. Stage 0: a panel holds this
      *  many gate rows and the same up rows. The last panel may be partly empty. A matrix that cannot
-     *  be cut (a vendor's reordered one) is one panel: the number of rows. */
+     *  be divided (a vendor's reordered one) is one panel: the number of rows. */
     uint64_t panel_rows[2];
 
     /** intermediate_size is split among NUMA nodes at multiples of this. */
@@ -221,8 +221,8 @@ struct kt_layout {
     /** Bytes of one expert's packed object per stage. */
     uint64_t weight_size[2];
 
-    /** Bytes of one expert in the format, padding not counted; rooflines count these. At least 1, also
-     *  where a tiny matrix has less than a byte. */
+    /** Bytes of one expert in the format, without padding; used for rooflines. At least 1, even if a tiny
+     *  matrix has less than a byte. */
     uint64_t nominal_size[2];
 
     /** Bytes of one packed activation row per stage; multiples of 64 keep rows aligned. */
@@ -231,20 +231,20 @@ struct kt_layout {
     /** Bytes of one row of h, the activation's output, in any form: only the plugin reads h. */
     uint64_t h_row_size;
 
-    /** Rows are rounded up to this where gather, h and packed h are sized; 0 means 1. */
+    /** Sizes of gather, h and packed h are computed with rows rounded up to a multiple of this; 0 means 1. */
     uint32_t row_unit;
 
     /** Form of down's output: KT_DTYPE_F32 (also when left 0) or KT_DTYPE_BF16. */
     uint32_t y_dtype;
 
-    /** Bytes of scratch that a thread needs for a product, at most. */
+    /** Maximum bytes of scratch that a thread requires for a product. */
     uint64_t scratch_size;
 
     /** Names the form of the packed objects, so that they can be stored: the plugin's name, the options
      * that change the bytes, and a number that changes whenever a byte gets another meaning, such as
-     * "amx_int4-g32-1". The core hands it in filled where weights come from a store: the plugin lays out
-     * for that form or refuses. Otherwise it comes in empty; left empty, this plugin's weights cannot be
-     * stored. Objects of one form and shape are the same bytes on every machine. */
+     * "amx_int4-g32-1". For weights from a store, the core sets it before the call: the plugin lays out for
+     * that form or rejects it. Otherwise it is empty before the call; if it stays empty, this plugin's
+     * weights cannot be stored. Objects of one form and shape have the same bytes on every machine. */
     char form[KT_FORM_SIZE];
 
     /** Not 0: products read the source views (struct kt_product.source), which the core then keeps
@@ -255,7 +255,7 @@ struct kt_layout {
      * must lay out for one that has a name. */
     uint32_t stored;
 
-    /** Private to the plugin: its decisions for this shape. release_layout frees memory of theirs. */
+    /** Private to the plugin: its decisions for this shape. release_layout frees their memory. */
     uint64_t words[8];
     void *state;
 
@@ -263,23 +263,23 @@ struct kt_layout {
      * differ from the level's; NULL: the level's. Static. */
     const char *instruction;
 
-    /** Since 1.4. To what packing rounds the source's weights, for people: "int8, a scale for each row".
-     * NULL: the packed weights have the source's values. The core takes a backend that rounds only where
-     * the user named it. Of a plugin of an older minor it takes those formats as kept whose names stand in
-     * kt_plugin.formats. At most 47 letters. Static. */
+    /** Since 1.4. The form to which packing rounds the source's weights, for people: "int8, a scale for each
+     * row". NULL: the packed weights have the source's values. The core only selects a backend that rounds if
+     * the user requested it. A plugin of an older minor version is assumed to keep the formats in
+     * kt_plugin.formats. At most 47 characters. Static. */
     const char *rounding;
 
     /** Since 1.4. Filled by the core. Not 0: memory is short, so a level with several forms lays out for its
-     * smallest one, unless the user asked for another. */
+     * smallest one, unless the user requested another. */
     uint32_t compact;
 
     /** Since 1.5. Filled by the core, from core.deterministic. Not 0: the bits of a row must not depend on
-     * n_rows, so a level multiplies any number of rows in one way. Plugins of an older minor get one row at a
-     * time then. */
+     * n_rows, so a level uses one method for any number of rows. Plugins of an older minor version then get
+     * one row at a time. */
     uint32_t deterministic;
 
-    /** Since 1.7. By the order of kt_ops.tunables, the value of each, filled by the core: the configured one,
-     * or the tunable's standard. Where that is 0, layout() puts the one for this shape and format. */
+    /** Since 1.7. The value of each tunable, in the order of kt_ops.tunables, filled by the core: the
+     * configured one, or the default. If that is 0, layout() sets the one for this shape and format. */
     uint64_t tuned[KT_MAX_TUNABLES];
 };
 
@@ -287,22 +287,22 @@ struct kt_layout {
 struct kt_pack {
     const struct kt_layout *layout;
     enum kt_stage stage;
-    const struct kt_expert *source; /**< views already cut to this shard */
+    const struct kt_expert *source; /**< views of this shard */
     uint64_t panel_begin, panel_end;
     void *packed; /**< start of the expert's object, weight_size[stage] bytes, 64-byte aligned */
 };
 
 /**
  * Pack activation rows [row_begin, row_end).
- * Stage 0: source row i is at source + i * source_stride, shape.hidden_size numbers of source_dtype
+ * Stage 0: source row i is at source + i * source_stride, shape.hidden_size values of source_dtype
  *          (KT_DTYPE_BF16, F16 or F32).
  * Stage 1: source is h of n_rows rows as gate_up wrote it; source_dtype and source_stride are 0. Since 1.5,
- *          of a linear: plain rows as in stage 0, of shape.intermediate_size numbers.
+ *          of a linear: plain rows as in stage 0, of shape.intermediate_size values.
  *
  * Packed row i goes to packed + i * act_row_size[stage]. Stage 0 packs any rows in any order, so each row
- * is independent. In stage 1 rows of one row_unit may lie interleaved in their bytes. There all n_rows of a
- * product are packed in one job; those of a linear in one or several, on many threads, each from a multiple
- * of row_unit to another one or to n_rows. A packed row depends on its source row only.
+ * is independent. In stage 1, rows of one row_unit may be interleaved. All n_rows of a product are packed in
+ * one job; those of a linear in one or several, on many threads, each from a multiple of row_unit to another
+ * one or to n_rows. A packed row only depends on its source row.
  */
 struct kt_act_pack {
     const struct kt_layout *layout;
@@ -322,7 +322,7 @@ struct kt_product {
     const void *packed;             /**< the expert's packed object of this stage */
     const struct kt_expert *source; /**< the expert's views if keeps_source, else NULL */
     uint64_t panel_begin, panel_end;
-    uint32_t n_rows; /**< at least 1; the core gives at most 1024 at once */
+    uint32_t n_rows; /**< 1 to 1024 */
 
     /** Row r of the input is at act + index[r] * act_row_size[stage]; index NULL: row r itself. If the
      * plugin has gather, act is its output and index is NULL in stage 0. */
@@ -330,8 +330,8 @@ struct kt_product {
     const uint32_t *index;
 
     /** Stage 0: h, n_rows rows of h_row_size (rounded up to row_unit). Stage 1: row r of y is at
-     *  out + out_index[r] * out_stride, hidden_size numbers of y_dtype; only the rows of the panels
-     *  asked for are written. */
+     *  out + out_index[r] * out_stride, hidden_size values of y_dtype; only the rows of the requested
+     *  panels are written. */
     void *out;
     const uint32_t *out_index;
     int64_t out_stride;
@@ -358,9 +358,9 @@ struct kt_gather {
 };
 
 /**
- * Cut panels [panel_begin, panel_end) of a shard's object out of the object of the whole expert. The shard
- * holds intermediate_size rows from `begin` on, a multiple of k_unit. A scale that spans the cut stays as
- * it is.
+ * Extract panels [panel_begin, panel_end) of a shard's object from the object of the whole expert. The shard
+ * has intermediate_size rows starting at `begin`, a multiple of k_unit. A scale that spans the boundary does
+ * not change.
  */
 struct kt_cut {
     const struct kt_layout *whole;
@@ -374,11 +374,11 @@ struct kt_cut {
 };
 
 /**
- * Give a part of a projection back as its source had it, without losing a bit: rows [row_begin, row_end)
- * and columns [col_begin, col_end) of the shard. A range begins and ends on whole groups of the format, on
- * whole blocks of its dtype, or at the end of the matrix; where a group is all rows or all columns of the
- * matrix or more, it begins and ends anywhere. An empty range of rows only asks whether this layout's
- * weights can be given back; nothing is written.
+ * Return a part of a projection in its source format, bit for bit: rows [row_begin, row_end) and columns
+ * [col_begin, col_end) of the shard. A range begins and ends at groups of the format, at blocks of its dtype,
+ * or at the end of the matrix; if a group covers all rows or all columns of the matrix, it begins and ends
+ * anywhere. An empty range of rows only checks whether this layout's weights can be returned; nothing is
+ * written.
  */
 struct kt_unpack {
     const struct kt_layout *layout;
@@ -388,11 +388,11 @@ struct kt_unpack {
     uint64_t row_begin, row_end;
     uint64_t col_begin, col_end;
 
-    /** Row r goes to codes + (r - row_begin) * codes_stride, its blocks side by side. Not aligned. */
+    /** Row r is written to codes + (r - row_begin) * codes_stride, with contiguous blocks. Not aligned. */
     void *codes;
     int64_t codes_stride;
-    /** Of each group of rows and columns that the range touches, group after group of columns, groups of
-     * rows scales_stride apart, in the format's scale_dtype. NULL: not wanted, or none exist. */
+    /** Scales of all groups in the range: groups of columns are contiguous, groups of rows are scales_stride
+     * apart, in the format's scale_dtype. NULL: not requested, or none exist. */
     void *scales;
     int64_t scales_stride;
     void *zeros; /**< likewise, in zero_dtype */
@@ -404,7 +404,7 @@ struct kt_ops {
     uint32_t struct_size;
     uint32_t reserved;
 
-    /** Required. Fills layout for layout->shape, or refuses with KT_E_UNSUPPORTED and a reason. */
+    /** Required. Fills layout for layout->shape, or fails with KT_E_UNSUPPORTED and a reason. */
     enum kt_status (*layout)(void *instance, struct kt_layout *layout, struct kt_error *error);
     /** Optional. Frees layout->state. */
     void (*release_layout)(void *instance, struct kt_layout *layout);
@@ -414,25 +414,25 @@ struct kt_ops {
     void (*act_pack)(void *instance, const struct kt_act_pack *job);
     /** Optional. */
     void (*gather)(void *instance, const struct kt_gather *job);
-    /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends only on its own
-     * input, the weights and n_rows, not on its place, the panel range or other rows. So results do not
+    /** Required. h = activation(gate * x + bias, up * x + bias). A row's result only depends on its own
+     * input, the weights and n_rows, not on its position, the panel range or other rows. So results do not
      * depend on threads, nor on the rest of a batch unless the level changes its method with n_rows, which
      * kt_layout.deterministic forbids. */
     void (*gate_up)(void *instance, const struct kt_product *job);
     /** Required. y = down * h + bias. */
     void (*down)(void *instance, const struct kt_product *job);
-    /** Required. The weights that the kernel really uses: row `row` of `projection`, dequantized from
-     *  the packed object (of stage 0 or 1) to float32, all columns. */
+    /** Required. The weights as used by the kernel: row `row` of `projection`, dequantized from the packed
+     *  object (of stage 0 or 1) to float32, all columns. */
     enum kt_status (*weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
                                  const struct kt_expert *source, enum kt_projection projection, uint64_t row,
                                  float *out, struct kt_error *error);
     /** Optional, both or none: around the work of a thread, such as AMX tile configuration. */
     void (*thread_enter)(void *instance);
     void (*thread_leave)(void *instance);
-    /** Optional. Without it stored weights can be loaded on one NUMA node only. Many threads at once. */
+    /** Optional. Without it, stored weights can only be loaded on one NUMA node. Many threads at once. */
     void (*cut)(void *instance, const struct kt_cut *job);
-    /** Optional. Gives weights back in their source format, or refuses with KT_E_UNSUPPORTED and a reason
-     * if packing lost a bit. Many threads at once, jobs write to disjoint bytes. */
+    /** Optional. Returns weights in their source format, or fails with KT_E_UNSUPPORTED and a reason if
+     * packing lost information. Many threads at once, jobs write to disjoint bytes. */
     enum kt_status (*unpack)(void *instance, const struct kt_unpack *job, struct kt_error *error);
 
     /** Since 1.7: what can be tuned, n_tunables of them; NULL: nothing. */
@@ -444,19 +444,19 @@ struct kt_ops {
 struct kt_attention_ops;
 struct kt_rows_ops;
 
-/** A level: one set of functions and the CPU features that it needs. */
+/** A level: one set of functions and the CPU features that it requires. */
 struct kt_level {
     uint32_t struct_size;
     uint32_t reserved;
     const char *name;        /**< amx, avx512_bf16, avx512_vnni, avx512, avx2, neon, scalar, ... */
-    uint64_t cpu;            /**< KT_CPU_ bits, all needed */
+    uint64_t cpu;            /**< KT_CPU_ bits, all required */
     const char *instruction; /**< the multiply instruction whose peak limits it: "tdpbssd", "vpdpbusd",
                                   "vpmaddubsw", "vfmadd", ... */
     const struct kt_ops *ops;
 
-    /** Since 1.1, optional: can an instance use this level, if that needs more than a CPU, such as a
-     * library? Called after open for the levels that the CPU can run, best first; if it refuses, the core
-     * tries the next one and shows the reason. */
+    /** Since 1.1, optional: checks whether an instance can use this level if it requires more than a CPU,
+     * such as a library. Called after open for the levels that the CPU supports, best first; if it fails, the
+     * core tries the next one and shows the reason. */
     enum kt_status (*check)(void *instance, struct kt_error *error);
 
     /** Since 1.6: functions for attention, <kt/plugin_attention.h>, and of rows, <kt/plugin_rows.h>; NULL:
@@ -475,17 +475,17 @@ struct kt_plugin {
     const char *name;        /**< NAME of the symbol, the file and the configuration section */
     const char *version;     /**< of the plugin, for people */
     const char *description; /**< one line */
-    const char *formats;     /**< source formats it takes, for people: "bf16 f16 q4_k" */
-    const char *sources;     /**< license and home, for people; may be NULL */
+    const char *formats;     /**< supported source formats, for people: "bf16 f16 q4_k" */
+    const char *sources;     /**< license and home page, for people; may be NULL */
 
-    /** Best first: the core takes the first whose features the CPU has. An array of pointers. */
+    /** Best first: the core selects the first whose features the CPU has. An array of pointers. */
     const struct kt_level *const *levels;
     const struct kt_option *options; /**< n_options of them; may be NULL */
     uint32_t n_options;
     uint32_t reserved;
 
-    /** Optional: can this plugin work here? If not, gives the reason. Compiled for the baseline of the
-     * architecture; called before open. */
+    /** Optional: checks whether this plugin can work on this machine, else returns the reason. Compiled for
+     * the baseline of the architecture; called before open. */
     enum kt_status (*probe)(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error);
     /** Optional: makes an instance; host, caps and values live until close. */
     enum kt_status (*open)(const struct kt_host *host, const struct kt_caps *caps,
@@ -513,9 +513,9 @@ struct kt_plugin {
  *         return plugin;
  *     }
  *     KT_PLUGIN_DEFINE(mine) = describe();
- * and so with KT_LEVEL_INIT and KT_OPS_INIT; constexpr, because a plugin may have no constructors. In C++11
- * each field after the name, in order:
- *     KT_PLUGIN_DEFINE(mine) = {KT_PLUGIN_HEADER(mine, n_levels), "1.0", ...};
+ * and likewise with KT_LEVEL_INIT and KT_OPS_INIT; constexpr, because a plugin must not have constructors. In
+ * C++11 each field after the name, in order: KT_PLUGIN_DEFINE(mine) = {KT_PLUGIN_HEADER(mine, n_levels),
+ * "1.0", ...};
  */
 #ifdef __cplusplus
 extern "C++" {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kt/plugin_attention.h - the functions of a plugin for attention: what a model computes for each CPU
- * differently besides its matrices. Since plugin ABI 1.6; <kt/plugin.h> says what holds for all plugins.
+ * kt/plugin_attention.h - the functions of an attention plugin. Since plugin ABI 1.6; <kt/plugin.h> has the
+ * rules for all plugins.
  *
- * The core cuts the work and owns threads, nodes and the order of sums; a plugin computes pieces. A query is
- * a head of a token. Its keys are cut into chunks of KT_ATTENTION_CHUNK tokens, at multiples of that,
- * whatever else runs: for a chunk, attend() gives a partial result
+ * The core divides the work and implements threads, nodes and the order of sums; a plugin computes parts. A
+ * query is a head of a token. Its keys are always divided into chunks of KT_ATTENTION_CHUNK tokens, at
+ * multiples of that: for a chunk, attend() computes a partial result
  *
  *     m = max_j s_j          s_j = score of key j, of those keys of the chunk that the query sees
  *     l = sum_j exp(s_j - m)
  *     o = sum_j exp(s_j - m) v_j
  *
- * and merge() adds partial results up. So a query has the same bits in a prompt and in a decode, alone and in
- * a batch, on one thread and on many, as long as attend() computes each query in one way. Adding a chunk's
- * result right behind its products saves that it goes through memory; a level that can says so (since 1.8,
- * struct kt_attention_layout.adds).
+ * and merge() adds up partial results. So a query has the same bits in a prompt and in decoding, alone and in
+ * a batch, on one thread and on many, as long as attend() uses one method for each query. Adding a chunk's
+ * result directly after its products avoids writing it to memory; a level that supports this sets
+ * kt_attention_layout.adds (since 1.8).
  */
 #ifndef KT_PLUGIN_ATTENTION_H
 #define KT_PLUGIN_ATTENTION_H
@@ -44,8 +44,8 @@ struct kt_attention_shape {
 };
 
 /**
- * How a level computes a shape. The core hands it zeroed to layout(), apart from its first two fields, and
- * passes it with every job.
+ * How a level computes a shape. The core passes it to layout(), zeroed except its first two fields, and then
+ * with every job.
  */
 struct kt_attention_layout {
     struct kt_attention_shape shape; /**< filled by the core */
@@ -59,7 +59,7 @@ struct kt_attention_layout {
     /** Since 1.7, by the order of kt_attention_ops.tunables: as in struct kt_layout. */
     uint64_t tuned[KT_MAX_TUNABLES];
 
-    /** Since 1.8. Not 0: attend() takes keys of several chunks, and kt_attend.add. */
+    /** Since 1.8. Not 0: attend() supports keys of several chunks, and kt_attend.add. */
     uint32_t adds;
     uint32_t reserved;
 };
@@ -68,13 +68,13 @@ struct kt_attention_layout {
  * Queries of one head of keys against the keys [begin, end) of one chunk; with kt_attention_layout.adds,
  * which plugins before 1.8 have not, of any number of them.
  *
- * Query (t, h), token t of n_tokens and head h of n_heads, has key_size numbers of query_dtype at
- * queries + t * query_stride + h * key_size numbers; it stands at position + t and sees keys up to its own
- * position. end is at most position + n_tokens; keys behind a query's own position weigh 0, and a NaN among
- * their values may reach the query: it stays in the sequence. Its partial result goes to partial + (t *
- * n_heads + h) * partial_stride in a form that only the plugin reads; of a query that sees no key of the
- * chunk, it is one that merge() passes over. Of several chunks it is the sum in their order, as merge() adds
- * them up to the bit; with `add` of what stands there and these.
+ * Query (t, h), token t of n_tokens and head h of n_heads, has key_size elements of query_dtype at
+ * queries + t * query_stride + h * key_size elements; its position is position + t, and it sees keys up to
+ * its own position. end is at most position + n_tokens; keys after a query's own position have weight 0, and
+ * a NaN among their values may affect the query: it stays in the sequence. Its partial result is written to
+ * partial + (t * n_heads + h) * partial_stride in a form that only the plugin reads; for a query that sees no
+ * key of the chunk, it is one that merge() ignores. For several chunks it is the sum in their order, bit for
+ * bit as by merge(); with `add`, it is added to the existing partial result.
  *
  * Sums are float32. A level that rounds scaled queries and weights to bfloat16, and of a cache in Q8_0 also
  * keys and values, has an instruction with "bf" in its name (struct kt_attention_layout.instruction, or the
@@ -92,7 +92,7 @@ struct kt_attend {
     const struct kt_kv_place *keys, *values; /**< values: those of keys if latent */
     const uint32_t *pages;                   /**< the sequence's page table */
     uint64_t begin, end;                     /**< begin < end; begin is a multiple of KT_KV_PAGE */
-    uint64_t next; /**< this thread goes on with keys [end, next) of this head; end: unknown */
+    uint64_t next; /**< this thread continues with keys [end, next) of this head; end: unknown */
     void *partial; /**< aligned to 64 bytes */
     void *scratch; /**< scratch_size bytes, aligned to 64, of this thread */
     struct kt_error *error;
@@ -101,8 +101,8 @@ struct kt_attend {
 /**
  * Adds up partial results of queries, chunk after chunk: first + second, with m the larger of both,
  *     l = l1 exp(m1 - m) + l2 exp(m2 - m), o likewise.
- * Where one saw no key, the result is the other to the bit. Results are merged and finished as attend made
- * them: all queries of a call, in its order, so a plugin may keep them in a form of its own for the whole
+ * If one of them saw no key, the result is the other, bit for bit. Results are merged and finished as
+ * produced by attend: all queries of a call, in its order, so a plugin may use its own form for the whole
  * call.
  */
 struct kt_attention_merge {
@@ -114,7 +114,7 @@ struct kt_attention_merge {
 };
 
 /**
- * Outputs of queries: o / l, zeros where l is 0, NaN where o or l is none. A sink is a score without a value:
+ * Outputs of queries: o / l, zeros if l is 0, NaN if o or l is NaN. A sink is a score without a value:
  * l + exp(sink - m), with m the larger of m and the sink.
  */
 struct kt_attention_finish {
@@ -134,10 +134,10 @@ struct kt_attention_ops {
     uint32_t struct_size;
     uint32_t reserved;
 
-    /** Required. Fills the layout for layout->shape, or refuses with KT_E_UNSUPPORTED and a reason. */
+    /** Required. Fills the layout for layout->shape, or fails with KT_E_UNSUPPORTED and a reason. */
     enum kt_status (*layout)(void *instance, struct kt_attention_layout *layout, struct kt_error *error);
-    /** Required. A query's result depends on its own numbers, its position and its keys only, not on the
-     * other queries; if it depends on how many there are, not where layout->deterministic is set. */
+    /** Required. A query's result only depends on its own values, its position and its keys, not on other
+     * queries. It may depend on their number, except if layout->deterministic is set. */
     void (*attend)(void *instance, const struct kt_attend *job);
     /** Required. */
     void (*merge)(void *instance, const struct kt_attention_merge *job);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kt/plugin_rows.h - the functions of a plugin for rows: norms, gates, rotary positions, routers, the
- * recurrent form. Since plugin ABI 1.6; <kt/plugin.h> says what holds for all plugins, <kt/rows.h> what each
- * computes.
+ * recurrent form. Since plugin ABI 1.6; <kt/plugin.h> has the rules for all plugins, <kt/rows.h> describes
+ * what each function computes.
  *
  * Jobs are those of <kt/rows.h>, checked by the core: sizes are within their bounds, required pointers are
  * not NULL, strides are filled in (never 0 where there is more than one row or part), 0 is replaced by what

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kt/rows.h - what a model computes on rows of numbers between its matrices and its attention: norms, gates,
- * rotary positions, the product and the choice of a router, causal convolutions, the gated delta rule. Part
- * of <kt/kt.h>, which includes it and describes what all functions have in common.
+ * kt/rows.h - computations on rows between a model's matrices and its attention: norms, gates, rotary
+ * positions, router products and selection, causal convolutions, the gated delta rule. Part of <kt/kt.h>,
+ * which includes it and describes what all functions have in common.
  *
- * A row is a token. A function computes the rows that its job names, in the caller's thread: a caller divides
- * rows, heads or channels over threads, each with a job of its own whose pointers begin elsewhere. All of
- * them may be called by a function that runs on a context's threads (kt_context_run_threads).
+ * A row is a token. A function computes the rows of its job in the caller's thread: a caller divides rows,
+ * heads or channels over threads, each with its own job whose pointers begin elsewhere. All functions may be
+ * called by a function that runs on a context's threads (kt_context_run_threads).
  *
- * Rows need not be dense: strides are bytes from one row, or part of a row, to the next; 0 means dense, and
- * they must be whole numbers. An output may be the very memory of an input of the same dtype and strides
- * where that is said; else outputs overlap nothing. Jobs of zero rows do nothing.
+ * Rows need not be dense: strides are bytes from one row, or part of a row, to the next; 0 means dense. They
+ * must be multiples of the element size. An output may be the same memory as an input of the same dtype and
+ * strides where this is documented; otherwise outputs must not overlap anything. Jobs of zero rows do
+ * nothing.
  *
- * Errors. A job is checked before anything is written; messages name sizes found and expected. Where it
- * points to is not checked. Nothing allocates.
+ * Errors. A job is checked before anything is written; messages have the actual and the expected sizes.
+ * Memory that it points to is not checked. No function allocates.
  *
- * Bits. A level (struct kt_rows_info) computes a row in one way, however many others are in the job and
- * however rows, heads and channels are divided; the one exception is kt_rows_delta, which says so. Levels
- * differ in the last bits. NaN and infinities of a row stay in that row.
+ * Bits. A level (struct kt_rows_info) computes a row with one method, regardless of other rows in the job and
+ * of how rows, heads and channels are divided; the only exception is kt_rows_delta. Levels differ in the last
+ * bits. NaN and infinities of a row stay in that row.
  */
 #ifndef KT_ROWS_H
 #define KT_ROWS_H
@@ -36,8 +37,8 @@ struct kt_context;
 struct kt_rows;
 
 /**
- * The plugin that computes rows: the one of that name, or with NULL the loaded one of the highest priority.
- * Lives as long as the context. Takes no lock. KT_E_NOT_FOUND: no such plugin is loaded.
+ * The plugin that computes rows: the one with this name, or with NULL the loaded one with the highest
+ * priority. Lives as long as the context. Takes no lock. KT_E_NOT_FOUND: no such plugin is loaded.
  */
 enum kt_status kt_rows_find(const struct kt_context *context, const char *backend,
                             const struct kt_rows **rows, struct kt_error *error);
@@ -53,7 +54,7 @@ void kt_rows_info(const struct kt_rows *rows, struct kt_rows_info *info);
 struct kt_rows_input {
     const void *data;
     int64_t stride;      /**< 0: all parts of a row, dense */
-    int64_t part_stride; /**< 0: the numbers of a part, dense */
+    int64_t part_stride; /**< 0: the elements of a part, dense */
     uint32_t dtype;      /**< KT_DTYPE_F32, KT_DTYPE_BF16 or KT_DTYPE_F16 */
     uint32_t reserved;
 };
@@ -76,15 +77,15 @@ enum kt_norm {
 };
 
 /**
- * Each part of a row, `size` numbers, is normed by itself with the same weights:
+ * Normalizes each part of a row (`size` elements) separately with the same weights:
  *
- *     residual += input                                               where there is a residual
+ *     residual += input                                               if there is a residual
  *     output = norm(x) * scale * (weight_offset + weight) + bias      x: the residual, or else the input
- *     output = output * silu(gate)                                    where there is a gate
+ *     output = output * silu(gate)                                    if there is a gate
  *
- * A layer's norm has one part; the norm of queries and keys one a head; Gated DeltaNet norms its heads with a
- * gate, and its queries and keys with KT_NORM_L2. Sums are float32. The output may be the input's memory, the
- * residual's (F32) or the gate's.
+ * A layer's norm has one part; the norm of queries and keys has one per head; Gated DeltaNet normalizes its
+ * heads with a gate, and its queries and keys with KT_NORM_L2. Sums are float32. The output may be the memory
+ * of the input, the residual (F32) or the gate.
  */
 struct kt_rows_norm {
     size_t struct_size;
@@ -98,7 +99,7 @@ struct kt_rows_norm {
     struct kt_rows_input gate;      /**< data NULL: none */
     const float *weight;            /**< [size], or NULL: 1 */
     const float *bias;              /**< [size], or NULL: 0 */
-    float weight_offset;            /**< 1 where a checkpoint has weights less 1; ignored without weights */
+    float weight_offset;            /**< 1 if the checkpoint has weights minus 1; ignored without weights */
     float eps;                      /**< not below 0 */
     float scale;                    /**< 0: 1 */
     uint32_t reserved;
@@ -118,8 +119,8 @@ enum kt_gating {
 /**
  *     output = input * f(gate)         or, with accumulate, output += input * f(gate)
  *
- * The output gate of attention (SIGMOID, a number each), the gate of a shared expert (SIGMOID, one number a
- * row, accumulated), a dense layer's silu(gate) * up (SILU). Without a gate f is 1: rows are copied,
+ * Examples: the output gate of attention (SIGMOID, one per element), the gate of a shared expert (SIGMOID,
+ * one per row, accumulated), a dense layer's silu(gate) * up (SILU). Without a gate, f is 1: rows are copied,
  * converted or added. The output may be the memory of the input or of the gate.
  */
 struct kt_rows_gate {
@@ -131,7 +132,7 @@ struct kt_rows_gate {
     struct kt_rows_input input;
     struct kt_rows_input gate; /**< data NULL: none */
     struct kt_rows_output output;
-    uint32_t one_gate;   /**< not 0: the gate has one number for each part, else `size` of them */
+    uint32_t one_gate;   /**< not 0: the gate has one element per part, else `size` */
     uint32_t accumulate; /**< not 0: the output is added to */
 };
 #define KT_ROWS_GATE_INIT KT_INIT(kt_rows_gate)
@@ -146,9 +147,9 @@ enum kt_rope_pairing {
 };
 
 /**
- * Rotates the first `size` numbers of each head of float32 rows, in place; the others stay. With c and s of
- * the pair in the row's table: (a, b) becomes (a c - b s, a s + b c). To rotate numbers further behind, as
- * those of multi-head latent attention, let data begin there.
+ * Rotates the first `size` elements of each head of float32 rows, in place; the others do not change. With c
+ * and s of the pair in the row's table, (a, b) becomes (a c - b s, a s + b c). To rotate later elements, as
+ * in multi-head latent attention, let data begin there.
  */
 struct kt_rows_rotate {
     size_t struct_size;
@@ -191,7 +192,7 @@ enum kt_rope_scaling {
  *              L / low_frequency, else f_i (u + (1 - u) / s), u = (L / w - low_frequency) /
  *              (high_frequency - low_frequency)
  *
- * as transformers of Hugging Face computes them (modeling_rope_utils.py). All in double precision.
+ * as in Hugging Face transformers (modeling_rope_utils.py). All in double precision.
  */
 struct kt_rope_params {
     size_t struct_size;
@@ -211,12 +212,12 @@ struct kt_rope_params {
 #define KT_ROPE_PARAMS_INIT KT_INIT(kt_rope_params)
 
 /** Fills rows of a table for the positions first, first + 1, ...; [n_rows][size / 2][2], `stride` bytes from
- * row to row, 0: dense. Needs no plugin. */
+ * row to row, 0: dense. Does not require a plugin. */
 enum kt_status kt_rope_table(const struct kt_rope_params *params, uint64_t first, uint32_t n_rows,
                              float *table, int64_t stride, struct kt_error *error);
 
-/** What a YARN model of multi-head latent attention multiplies its softmax scale with besides:
- * m(mscale_all_dim)^2, 1 where that is not given or not YARN. */
+/** The additional factor of the softmax scale in a YARN model with multi-head latent attention:
+ * m(mscale_all_dim)^2; 1 if that is not given or the scaling is not YARN. */
 enum kt_status kt_rope_softmax_factor(const struct kt_rope_params *params, double *factor,
                                       struct kt_error *error);
 
@@ -225,8 +226,9 @@ enum kt_status kt_rope_softmax_factor(const struct kt_rope_params *params, doubl
 /**
  *     output[t][e] = bias[e] + sum over c of input[t][c] * weight[e][c]
  *
- * in float32: what a router's logits need, for one in bfloat16 picks other experts. Each sum is added in one
- * order. Tokens are divided over threads by pointers; so are outputs (weight, bias and output begin later).
+ * in float32, as required for router logits: with bfloat16, other experts would be selected. Each sum has a
+ * fixed order. Tokens are divided over threads with pointers, and so are outputs (weight, bias and output
+ * begin later).
  */
 struct kt_rows_multiply {
     size_t struct_size;
@@ -248,11 +250,11 @@ enum kt_status kt_rows_multiply(const struct kt_rows *rows, const struct kt_rows
 enum kt_routing {
     KT_ROUTING_SOFTMAX =
         0,                 /**< p = softmax over all experts; w = p                    (Qwen3-MoE, Mixtral) */
-    KT_ROUTING_TOP = 1,    /**< as SOFTMAX, but over those chosen: normalized always   (gpt-oss) */
+    KT_ROUTING_TOP = 1,    /**< as SOFTMAX, but over the selected: always normalized   (gpt-oss) */
     KT_ROUTING_SIGMOID = 2 /**< p = sigmoid; w = p                      (DeepSeek-V3, GLM-4.5, MiniMax-M2) */
 };
 
-/** What a group of experts is worth. */
+/** The score of a group of experts. */
 enum kt_group_score {
     KT_GROUP_BEST_TWO = 0, /**< the sum of its two largest p + correction          (DeepSeek-V3) */
     KT_GROUP_BEST = 1      /**< its largest                                        (DeepSeek-V2) */
@@ -266,9 +268,10 @@ enum kt_group_score {
  *     ids = the top_k of c, largest first; weights = w of these
  *     normalize: weights / (their sum [+ 1e-20 if SIGMOID]);  weights * scale
  *
- * Equal ones count in the order of their numbers, and so do groups. Without correction and groups softmax
- * chooses by z, whose order is that of p: exactly, whatever the level. NaN stays in its row, whose weights
- * all become NaN; its ids are top_k different ones nevertheless, NaN being less than any number.
+ * Ties are resolved in the order of expert numbers, and of group numbers. Without correction and groups,
+ * softmax selects by z, which has the same order as p, exactly and at any level. A NaN stays in its row,
+ * whose weights all become NaN; its ids are still top_k different ones, as NaN is treated as less than any
+ * number.
  */
 struct kt_rows_route {
     size_t struct_size;
@@ -285,7 +288,7 @@ struct kt_rows_route {
     const float *logits;     /**< [n_rows][n_experts] */
     int64_t logits_stride;   /**< bytes from row to row; 0: dense */
     const float *correction; /**< [n_experts] (e_score_correction_bias), or NULL */
-    int64_t *ids;            /**< [n_rows][top_k], dense, as struct kt_forward takes them */
+    int64_t *ids;            /**< [n_rows][top_k], dense, as in struct kt_forward */
     float *weights;          /**< [n_rows][top_k], dense */
 };
 #define KT_ROWS_ROUTE_INIT KT_INIT(kt_rows_route)
@@ -299,9 +302,9 @@ enum kt_status kt_rows_route(const struct kt_rows *rows, const struct kt_rows_ro
  *
  *     output[t][c] = f(bias[c] + sum over i < width of weight[i][c] * x[t - width + 1 + i][c])
  *
- * f is silu unless `plain` is set. Inputs before the first row are the state's, which afterwards holds the
- * last width - 1 inputs; a new sequence's is zero. Channels are divided over threads by pointers. Weights are
- * [width][n_channels]: the transpose of a checkpoint's conv1d.weight.
+ * f is silu unless `plain` is set. Inputs before the first row come from the state, which afterwards has the
+ * last width - 1 inputs; for a new sequence it is zero. Channels are divided over threads with pointers.
+ * Weights are [width][n_channels]: the transpose of a checkpoint's conv1d.weight.
  */
 struct kt_rows_convolve {
     size_t struct_size;
@@ -325,8 +328,8 @@ enum kt_status kt_rows_convolve(const struct kt_rows *rows, const struct kt_rows
  *     log_decay[t][h] = a[h] * softplus(x[t][h] + dt_bias[h])         softplus(x) = ln(1 + exp(x))
  *     beta[t][h] = sigmoid(y[t][h])
  *
- * what kt_rows_delta wants of the outputs x and y of a layer's two small projections; a is -exp(A_log), as
- * GGUF's ssm_a. log_decay may be x's memory, beta y's.
+ * the inputs of kt_rows_delta, computed from the outputs x and y of a layer's two small projections; a is
+ * -exp(A_log), as in GGUF's ssm_a. log_decay may be the memory of x, and beta that of y.
  */
 struct kt_rows_decay {
     size_t struct_size;
@@ -356,15 +359,15 @@ enum kt_delta_order {
  *
  *     S = exp(log_decay) S;  d = beta (v - S^T k);  S = S + k d^T;  output = S^T q
  *
- * S [key_size][value_size] is the sequence's state of the head, float32; a new sequence's is zero. All
- * numbers are float32. A log_decay below -200 counts as -200, which leaves nothing of S. Heads are divided
- * over threads by first_head and end_head; all pointers are those of head 0.
+ * S [key_size][value_size] is the state of the sequence and head, float32; for a new sequence it is zero. All
+ * values are float32. A log_decay below -200 is treated as -200, which erases S. Heads are divided over
+ * threads with first_head and end_head; all pointers are those of head 0.
  *
- * Few rows are computed one after the other; from KT_DELTA_CHUNKED rows on, chunks of KT_DELTA_CHUNK rows
- * are, by matrix products (the WY form), which rounds otherwise. Which of the two depends on n_rows
- * only, and where chunks begin on the first row of the job; with `deterministic`, or core.deterministic of
- * the context's configuration, it is always the former, so that bits do not depend on how a sequence is cut
- * into jobs.
+ * Few rows are computed one after the other. From KT_DELTA_CHUNKED rows, chunks of KT_DELTA_CHUNK rows are
+ * computed with matrix products (the WY form), which rounds differently. The method only depends on n_rows,
+ * and chunks begin at the first row of the job. With `deterministic`, or core.deterministic of the context's
+ * configuration, rows are always computed one by one, so bits do not depend on how a sequence is divided into
+ * jobs.
  */
 #define KT_DELTA_CHUNKED 16
 struct kt_rows_delta {
@@ -394,7 +397,7 @@ struct kt_rows_delta {
 enum kt_status kt_rows_delta(const struct kt_rows *rows, const struct kt_rows_delta *job,
                              struct kt_error *error);
 
-/** Bytes of scratch that kt_rows_delta wants for such sizes, for any number of rows and heads. */
+/** Bytes of scratch that kt_rows_delta requires for these sizes, for any number of rows and heads. */
 enum kt_status kt_rows_delta_scratch(const struct kt_rows *rows, uint32_t key_size, uint32_t value_size,
                                      uint64_t *size, struct kt_error *error);
 
