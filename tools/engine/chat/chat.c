@@ -353,6 +353,20 @@ static int run(struct kt_chat *chat)
     return is_one ? ask_once(chat) : converse(chat);
 }
 
+/* Takes a URL in MODEL's place for the server's. */
+static int take_url(struct kt_cli *cli, struct kt_chat_args *args)
+{
+    bool is_url = cli->n_arguments > 0 && (strncmp(cli->arguments[0], "http://", 7) == 0 ||
+                                           strncmp(cli->arguments[0], "https://", 8) == 0);
+    if (is_url && args->host)
+        return kt_cli_usage(cli, "--host and %s both name a server", cli->arguments[0]);
+    if (is_url) {
+        args->host = cli->arguments[0];
+        cli->n_arguments = 0;
+    }
+    return KT_EXIT_OK;
+}
+
 /* Options that say something of a server, or of a model in this process. */
 static int check_options(const struct kt_cli *cli, struct kt_chat_args *args)
 {
@@ -401,7 +415,9 @@ int kt_cmd_chat(struct kt_cli *cli, int argc, char **argv)
         return cli->exit_code;
     if (cli->format != KT_FORMAT_TABLE)
         return kt_cli_usage(cli, "the output is text; --format does not go with it");
-    int code = check_options(cli, &args);
+    int code = take_url(cli, &args);
+    if (code == KT_EXIT_OK)
+        code = check_options(cli, &args);
     if (code != KT_EXIT_OK)
         return code;
     set_locale();

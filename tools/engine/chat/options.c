@@ -109,7 +109,8 @@ static const struct kt_cli_option options[] =
 const struct kt_cli_command kt_chat_command =
     {.usage = "[MODEL]",
      .about = "Talks with a model: with the one that a running server has, such as kt run, or with MODEL, a "
-              "GGUF file or a folder of safetensors files, which is then loaded into this process. What is "
+              "GGUF file or a folder of safetensors files, which is then loaded into this process; a URL "
+              "names the server. What is "
               "typed is a message, or a command: /help lists them. Where standard input is no terminal, all "
               "of it is one question, and only the answer goes to standard output.",
      .options = options,
