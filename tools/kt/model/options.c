@@ -80,6 +80,8 @@ static const char *const actions[MODEL_N_ACTIONS] = {"list",   "add",  "scan", "
 
 static int find_action(const struct kt_cli *cli, const char *word)
 {
+    if (strcmp(word, "rm") == 0)
+        word = "remove";
     return kt_cli_action(cli, word, actions, MODEL_N_ACTIONS,
                          "list, add, scan, info, edit, remove, path, pull or verify");
 }
