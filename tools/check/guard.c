@@ -9,29 +9,18 @@
 
 #define FILLER 0xc5
 #define MAX_REGIONS 256
+#define MAX_KEPT (UINT64_C(1) << 20)
 
-/* All guarded memory. A plain table, since guard_find searches it in a signal handler. */
+/* All guarded memory. A plain table, since guard_find searches it in a signal handler. Pages that are given
+ * back stay mapped, where nobody can access them, and are taken again: a case needs some for each call, and
+ * mapping them, faulting them in and unmapping them takes longer than what kernels do with them. */
 static struct region {
-    const char *name;
-    const uint8_t *map, *data;
+    const char *name; /* NULL: it is free */
+    const uint8_t *data;
+    uint8_t *map;
+    uint64_t room; /* bytes that are mapped, of which the first map_size are used */
     uint64_t map_size, size;
 } regions[MAX_REGIONS];
-
-static void remember(const char *name, const struct guarded *guarded)
-{
-    for (int i = 0; i < MAX_REGIONS; i++)
-        if (!regions[i].map) {
-            regions[i] = (struct region){name, guarded->map, guarded->data, guarded->map_size, guarded->size};
-            return;
-        }
-}
-
-static void forget(const struct guarded *guarded)
-{
-    for (int i = 0; i < MAX_REGIONS; i++)
-        if (regions[i].map == guarded->map)
-            regions[i].map = NULL;
-}
 
 const char *guard_find(const void *address, int64_t *offset, uint64_t *size)
 {
@@ -39,7 +28,7 @@ const char *guard_find(const void *address, int64_t *offset, uint64_t *size)
 
     for (int i = 0; i < MAX_REGIONS; i++) {
         uintptr_t map = (uintptr_t)regions[i].map;
-        if (map == 0 || at < map || at >= map + regions[i].map_size)
+        if (!regions[i].name || at < map || at >= map + regions[i].map_size)
             continue;
         *offset = (int64_t)(at - (uintptr_t)regions[i].data);
         *size = regions[i].size;
@@ -48,25 +37,73 @@ const char *guard_find(const void *address, int64_t *offset, uint64_t *size)
     return NULL;
 }
 
+static void drop(struct region *region)
+{
+    if (region->map)
+        (void)munmap(region->map, region->room);
+    region->map = NULL;
+    region->room = 0;
+}
+
+/* The smallest free region that has the room, else an empty place of the table; NULL: there is none. */
+static struct region *find_region(uint64_t map_size)
+{
+    struct region *best = NULL, *other = NULL;
+    for (int i = 0; i < MAX_REGIONS; i++) {
+        struct region *region = &regions[i];
+        if (region->name)
+            continue;
+        if (region->room >= map_size && (!best || region->room < best->room))
+            best = region;
+        if (!other || !region->map)
+            other = region;
+    }
+    if (!best && other)
+        drop(other);
+    return best ? best : other;
+}
+
+/* Inaccessible pages. */
+static uint8_t *map_pages(uint64_t size)
+{
+    void *map = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* As many as the next power of two, so that others have room in them later. */
+static void map_region(struct region *region, uint64_t map_size, uint64_t page)
+{
+    region->room = 4 * page;
+    while (region->room < map_size)
+        region->room *= 2;
+    region->map = map_pages(region->room);
+}
+
 bool guard_create(const char *name, uint64_t size, uint64_t align, bool at_end, struct guarded *guarded)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (size > INT64_MAX / 2)
+    if (size > INT64_MAX / 4)
         return false;
-    uint64_t inner = (size + align + page - 1) / page * page;
-    uint8_t *map = mmap(NULL, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return false;
-    if (mprotect(map, page, PROT_NONE) || mprotect(map + page + inner, page, PROT_NONE)) {
-        (void)munmap(map, inner + 2 * page);
+    uint64_t inner = (size + align + page - 1) / page * page, map_size = inner + 2 * page;
+    struct region none = {.map = NULL}, *region = find_region(map_size);
+    if (!region) { /* the table is full; then messages do not name this memory */
+        region = &none;
+        region->map = map_pages(map_size);
+        region->room = map_size;
+    } else if (!region->map) {
+        map_region(region, map_size, page);
+    }
+    if (!region->map || mprotect(region->map + page, inner, PROT_READ | PROT_WRITE)) {
+        drop(region);
         return false;
     }
-    memset(map + page, FILLER, inner);
-    guarded->map = map;
-    guarded->map_size = inner + 2 * page;
-    guarded->size = size;
-    guarded->data = map + page + (at_end ? (inner - size) / align * align : 0);
-    remember(name, guarded);
+    uint8_t *data = region->map + page + (at_end ? (inner - size) / align * align : 0);
+    memset(region->map + page, FILLER, inner);
+    region->name = name;
+    region->data = data;
+    region->map_size = map_size;
+    region->size = size;
+    *guarded = (struct guarded){data, size, region->map, map_size};
     return true;
 }
 
@@ -99,11 +136,24 @@ void guard_unseal(const struct guarded *guarded)
     protect(guarded, PROT_READ | PROT_WRITE);
 }
 
+/* Pages that are many go back to the kernel. */
+static void give_back(const struct guarded *guarded)
+{
+    for (int i = 0; i < MAX_REGIONS; i++) {
+        struct region *region = &regions[i];
+        if (!region->name || region->map != guarded->map)
+            continue;
+        region->name = NULL;
+        if (region->room > MAX_KEPT || mprotect(region->map, region->map_size, PROT_NONE))
+            drop(region);
+        return;
+    }
+    (void)munmap(guarded->map, guarded->map_size);
+}
+
 void guard_free(struct guarded *guarded)
 {
-    if (guarded->map) {
-        forget(guarded);
-        (void)munmap(guarded->map, guarded->map_size);
-    }
+    if (guarded->map)
+        give_back(guarded);
     memset(guarded, 0, sizeof *guarded);
 }
