@@ -257,7 +257,8 @@ static float multiply(const float *weights, const float *x, uint64_t n)
     return sum;
 }
 
-/* The columns that are multiplied more than once: of a long row a part, or a model's layer would take seconds. */
+/* The columns that are multiplied more than once: of a long row a part, or a model's layer would take
+ * seconds. */
 #define OFTEN_COLUMNS 64
 
 static float multiply_often(const struct kt_layout *layout, const float *weights, const float *x, uint64_t n)
