@@ -3,9 +3,8 @@
 # The completion for bash, zsh and fish: it is made from the help of this kt, and offers all verbs and options.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 completions=$KT_TEST_SOURCE/etc/completions
-verbs="backends bench config convert doctor explain forward inspect model place plugin stats verify version"
-find_engine_verbs
-verbs="$verbs $engine_verbs"
+find_verbs
+verbs="$own_verbs $engine_verbs"
 
 # kt as a command, which the completion calls.
 mkdir "$dir/bin" "$dir/made"

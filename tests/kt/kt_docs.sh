@@ -4,8 +4,7 @@
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 unset KT_KERNEL_CPU_VARIANT # defaults are told from what is set
 man=$KT_TEST_SOURCE/etc/man
-verbs="backends bench config convert doctor explain forward inspect model place plugin stats tune verify version"
-find_engine_verbs
+find_verbs
 command_line="documentation"
 : >"$out"
 : >"$err"
@@ -28,12 +27,49 @@ same()
 $(cat "$dir/difference")"
 }
 
+# The lines of a page's synopsis, or of a help's usage, as text.
+synopsis()
+{
+    sed 's/\\-/-/g; s/\\f[A-Z]//g' "$1" | awk '
+        /^\.SH/ { on = /SYNOPSIS/; next }
+        !on { next }
+        /^\.br/ { print text; text = ""; next }
+        {
+            pair = sub(/^\.[BRI][BRI] /, "") # of two fonts: spaces are within quotes only
+            sub(/^\.[BI] /, "")
+            n = split($0, part, "\"")
+            for (i = 1; pair && i <= n; i += 2)
+                gsub(/ /, "", part[i])
+            text = text (text == "" ? "" : " ")
+            for (i = 1; i <= n; i++)
+                text = text part[i]
+        }
+        END { print text }'
+}
+usage()
+{
+    awk '/^$/ { exit } { sub(/^(Usage:|      ) /, "") } !/^ *kt / { printf " " } NR > 1 && /^kt / { print "" }
+        { sub(/^ */, ""); printf "%s", $0 } END { print "" }' "$out"
+}
+
+# tools/kt/base/verbs.h in kt(1), and in kt --help: these verbs, in this order, with these words.
+awk '/^\.SH/ { on = /VERBS/; next } /^\.PP/ { on = 0 } on' "$man/kt.1" | grep -vx '.TP' >"$dir/man"
+verb_rows | sed 's/^\([a-z]*\) [^:]*: \(.*\)/.BR kt-\1 (1)\n\2./' >"$dir/rows"
+same "$dir/rows" "$dir/man" "verbs" "tools/kt/base/verbs.h" "kt(1)"
 kt --help
+sed -n '/^Verbs:/,/^$/s/^  *\([^ ].*\)/\1/p' "$out" | tr -s '\n ' ' ' >"$dir/help"
+verb_rows | sed 's/ [^:]*: / /' | tr -s '\n ' ' ' >"$dir/rows"
+same "$dir/rows" "$dir/help" "verbs" "tools/kt/base/verbs.h" "kt --help"
+awk '/^\.SH VERBS/ { on = 1 } /^\.SH OPT/ { on = 0 } on && /^\.PP/ { programs = 1 } programs && on' "$man/kt.1" >"$dir/man"
+verb_rows | sed -n 's/^\([a-z]*\) .*KT_IN_[ES].*/\1/p' | while read -r verb; do
+    grep -qw "$verb" "$dir/man" || echo "kt(1) must say which program runs $verb"
+done >"$dir/missing"
+[ ! -s "$dir/missing" ] || fail "$(cat "$dir/missing")"
+
 help_options >"$dir/shared"
 man_options "$man/kt.1" | grep -vx io >"$dir/man"
 same "$dir/shared" "$dir/man" "options of kt" "--help" "kt(1)"
-for verb in $verbs $engine_verbs; do
-    grep -q "^\.BR kt-$verb (1)" "$man/kt.1" || fail "kt(1) must name kt-$verb(1)"
+for verb in $own_verbs $engine_verbs; do
     kt $verb --help
     help_options >"$dir/help"
     if grep -qx io "$dir/help"; then
@@ -41,6 +77,11 @@ for verb in $verbs $engine_verbs; do
     else
         cp "$dir/shared" "$dir/common"
     fi
+    usage >"$dir/usage"
+    synopsis "$man/kt-$verb.1" >"$dir/man"
+    same "$dir/usage" "$dir/man" "synopses of kt $verb" "--help" "kt-$verb(1)"
+    grep -qxF "kt-$verb \\- $(verb_rows | sed -n "s/^$verb [^:]*: //p")" "$man/kt-$verb.1" ||
+        fail "kt-$verb(1) must name the verb with the words of tools/kt/base/verbs.h"
     comm -23 "$dir/help" "$dir/common" >"$dir/own"
     [ "$(comm -13 "$dir/help" "$dir/common" | wc -l)" -eq 0 ] || fail "a shared option is missing"
     man_options "$man/kt-$verb.1" >"$dir/man"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kt generate and kt perplexity on a trained model, beside what ik_llama.cpp made of the same file.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
-find_engine_verbs
+find_verbs
 [ -n "$engine_verbs" ] || skip "$why"
 with_plugin attention || skip "the plugin attention was not built"
 with_plugin llamafile || skip "the backend llamafile was not built"

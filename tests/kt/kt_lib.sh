@@ -249,16 +249,24 @@ runs_trained()
     unset HWLOC_SYNTHETIC
 }
 
-# The verbs that kt-engine runs, in $engine_verbs; none where it cannot, and then says why.
-find_engine_verbs()
+# The rows of tools/kt/base/verbs.h, one a line: VERB PROGRAM...: SUMMARY
+verb_rows()
 {
-    engine_verbs=$(sed -n 's/^    {"\([a-z]*\)", .*kt_cmd_engine},$/\1/p' "$KT_TEST_SOURCE/tools/kt/main.c")
-    [ -n "$engine_verbs" ] || fail "tools/kt/main.c must hold the verbs of kt-engine"
+    sed -n 's/^    VERB(\([a-z]*\), \([A-Z_ |]*\), "\([^"]*\)").*/\1 \2: \3/p' "$KT_TEST_SOURCE/tools/kt/base/verbs.h"
+}
+
+# The verbs that kt runs itself, in $own_verbs, and those of kt-engine and kt-serve, in $engine_verbs; none where
+# they cannot run, and then says why.
+find_verbs()
+{
+    own_verbs=$(verb_rows | sed -n 's/^\([a-z]*\) KT_IN_KT.*/\1/p')
+    engine_verbs=$(verb_rows | sed -n 's/^\([a-z]*\) KT_IN_[ES].*/\1/p')
+    [ -n "$own_verbs" ] && [ -n "$engine_verbs" ] || fail "tools/kt/base/verbs.h must hold the verbs"
     why=
     [ -x "$(dirname "$kt_program")/kt-engine" ] || why="kt-engine was not built"
     [ -z "${EMULATOR:-}" ] || why="a program that is emulated cannot execute another one" # it would run here
-    if [ -z "$why" ]; then # kt-serve has the verbs chat and run
-        [ -x "$(dirname "$kt_program")/kt-serve" ] || engine_verbs=$(echo "$engine_verbs" | grep -vx -e chat -e run)
+    if [ -z "$why" ]; then
+        [ -x "$(dirname "$kt_program")/kt-serve" ] || engine_verbs=$(verb_rows | sed -n 's/^\([a-z]*\) KT_IN_E.*/\1/p')
         return 0
     fi
     # shellcheck disable=SC2086 # on one line

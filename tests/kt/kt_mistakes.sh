@@ -95,7 +95,7 @@ if with_plugin amx_int8 && with_plugin bf16; then
 fi
 
 # ---- text ----
-find_engine_verbs
+find_verbs
 [ -n "$engine_verbs" ] || finish
 mistake 2 '--chat-template goes with --chat' generate "$model" --prompt a --chat-template chatml
 mistake 2 '--json and --json-schema exclude each other' generate "$model" --prompt a --json --json-schema x

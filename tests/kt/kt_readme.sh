@@ -16,7 +16,7 @@ block sh | sed -n 's/^\(kt [a-z].*\)/\1/p' | sed 's/  *#.*//' >"$dir/commands"
 [ "$(wc -l <"$dir/commands")" -ge 15 ] || fail "README.md must show what kt can do"
 with_plugin bf16 || skip "the backend bf16 was not built"
 with_plugin attention || skip "the plugin attention was not built"
-find_engine_verbs
+find_verbs
 serve=$(dirname "$kt_program")/kt-serve
 XDG_DATA_HOME=$dir/data
 export XDG_DATA_HOME

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # kt template: a model's template, one in a file, a built-in one; requests, refusals, damage.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
-find_engine_verbs
+find_verbs
 [ -n "$engine_verbs" ] || { echo "SKIP: kt template: $why"; exit 77; }
 
 mkdir "$dir/model" "$dir/bare"

@@ -31,7 +31,7 @@ if [ "$kt_program" = "$KT_TEST_BUILD/.libs/kt" ] && [ -z "${EMULATOR:-}" ]; then
         kt_program=$built
     fi
 fi
-find_engine_verbs
+find_verbs
 [ -n "$engine_verbs" ] || { [ "$n_failed" -gt 0 ] && finish; skip "$why"; }
 
 # prints TEXT: the output is that and nothing else.

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command line of kt: help, versions, and what is said of a wrong one.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
-verbs="backends bench config doctor explain forward inspect model place plugin stats version"
-find_engine_verbs
-verbs="$verbs $engine_verbs"
+find_verbs
+verbs="$own_verbs $engine_verbs"
 
 kt --help
 exits 0
@@ -206,7 +205,7 @@ if with_plugin amx_int8; then
 fi
 
 # No line of help is wider than a terminal, verb or not.
-for verb in $verbs convert verify; do
+for verb in $verbs; do
     kt $verb --help
     ! grep -q '.\{81\}' "$out" || fail "a line of the help is longer than 80 columns"
 done

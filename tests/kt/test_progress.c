@@ -10,8 +10,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-const struct kt_cli_verb kt_cli_verbs[] = {{NULL, NULL, NULL}}; /* the command's own are not linked */
-
 START_TEST(a_log_stands_on_lines_of_its_own)
 {
     static const char wanted[] = "\r\033[Kkt run: loading\r\033[Kone\ntwo\n\r\033[Kkt run: loading\r\033[K";

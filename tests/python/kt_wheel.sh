@@ -78,7 +78,7 @@ run_python()
 run_python "$dir/use.py" "$data/tiny-moe-q4_k_m.gguf" "$dir/site"
 exits 0
 says '^works llamafile$'
-find_engine_verbs
+find_verbs
 if [ -n "$engine_verbs" ]; then
     run_python "$dir/text.py" "$data/tiny-moe-q4_k_m.gguf" "$dir/site"
     exits 0

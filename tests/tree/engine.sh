@@ -3,8 +3,8 @@
 # engine.sh - do files of tools/engine use only public headers, and rooms below their own?
 #
 # A folder is a room; the order is that of tools/engine/README: base, text and its parts as text.am includes them,
-# then those of the list below. Of other folders, the rooms of verbs may use what judge() lists: the command's own
-# options, tables, measurements and names of models; and no room anything else.
+# then those of the list below. Of other folders, the rooms of verbs, from command on, may use what judge() lists: the
+# command's own options, tables, measurements and names of models; and no room anything else.
 set -eu
 source=${KT_TEST_SOURCE-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
@@ -51,6 +51,8 @@ judge() {
     awk -v rooms="$work/rooms" -v public="$work/public" -v top=$top/ '
     function room_of(path) { sub("/[^/]*$", "", path); return path }
     BEGIN {
+        n = split("base/cli base/table bench/bench bench/options model/names model/options model/registry", part, " ")
+        for (i = 1; i <= n; i++) shared["tools/kt/" part[i] ".h"]
         while ((getline line <rooms) > 0) floor[line] = ++n_rooms
         while ((getline line <public) > 0) known[line]
     }
@@ -63,15 +65,7 @@ judge() {
             print $1 ": " $2 " is no public header"
         else if ($2 ~ /^</)
             next
-        else if ((from == top "command" || from == top "serve") && header == "tools/kt/bench/bench.h")
-            next
-        else if (from == top "command" && header ~ /^tools\/kt\/base\/(cli|table)\.h$/)
-            next
-        else if (from == top "pull" && header ~ /^tools\/kt\/(base\/cli|base\/table|model\/registry|model\/options)\.h$/)
-            next
-        else if ((from == top "serve" || from == top "launch") && header ~ /^tools\/kt\/(base\/cli|base\/table|model\/registry)\.h$/)
-            next
-        else if (from == top "chat" && header ~ /^tools\/kt\/base\/cli\.h$/)
+        else if (floor[from] >= floor[top "command"] && header in shared)
             next
         else if (index(header, top) != 1)
             print $1 ": " $2 " is of another folder"
@@ -96,8 +90,6 @@ $top/command/x.c "tools/kt/forward/trace.h"
 $top/serve/x.c "tools/kt/forward/trace.h"
 $top/serve/x.c "core/base/log.h"
 $top/serve/x.c "$top/chat/talk.h"
-$top/chat/x.c "tools/kt/bench/bench.h"
-$top/pull/x.c "tools/kt/bench/bench.h"
 $top/pull/x.c "$top/serve/http.h"
 $top/scheduler/x.c "$top/serve/http.h"
 $top/scheduler/x.c "tools/kt/base/cli.h"

@@ -1,42 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the command `kt`: the verb table, and options before a verb. */
-#include "tools/kt/base/cli.h"
+/* main.c - the command `kt`: finds the verb, behind options that may stand before it. */
+#include "tools/kt/model/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct kt_cli_verb kt_cli_verbs[] = {
-    {"backends", "list the configured backends, their state and their options", kt_cmd_backends},
-    {"bench", "measure backends against the limits of this machine", kt_cmd_bench},
-    {"chat", "chat with a model, or with a running server", kt_cmd_engine},
-    {"config", "show, check or change the configuration", kt_cmd_config},
-    {"convert", "pack experts and linear layers into a store that loads at once", kt_cmd_convert},
-    {"detokenize", "convert token IDs to text", kt_cmd_engine},
-    {"doctor", "check this machine and every backend", kt_cmd_doctor},
-    {"explain", "show which backend would run each layer of a model, and why", kt_cmd_explain},
-    {"forward", "run MoE layers on recorded input and check the output", kt_cmd_forward},
-    {"generate", "generate text from a prompt, or answer a message", kt_cmd_engine},
-    {"inspect", "show the contents of a checkpoint", kt_cmd_inspect},
-    {"model", "manage model names; find and download models", kt_cmd_model},
-    {"perplexity", "measure the perplexity of a model on a text", kt_cmd_engine},
-    {"place", "choose the experts to put on a GPU, based on usage", kt_cmd_place},
-    {"plugin", "check a backend plugin, or create a plugin project", kt_cmd_plugin},
-    {"run", "serve a model over an OpenAI-compatible HTTP API", kt_cmd_engine},
-    {"stats", "show how often, and how unevenly, experts were requested", kt_cmd_stats},
-    {"template", "render a chat template, or show what it supports", kt_cmd_engine},
-    {"tokenize", "convert text to token IDs", kt_cmd_engine},
-    {"tune", "find faster settings of the backends for this machine", kt_cmd_tune},
-    {"verify", "check a store against its checksums", kt_cmd_verify},
-    {"version", "show version information", kt_cmd_version},
-    {NULL, NULL, NULL},
-};
+#define ROW(name, programs, summary) KT_VERB_ROW(KT_IN_KT, name, programs, summary),
+static const struct kt_cli_verb verbs[] = {KT_VERBS(ROW){.name = NULL}};
 
 static int fail_unknown(struct kt_cli *cli, const char *word)
 {
-    const char *names[33] = {"help"};
+    const char *names[sizeof(verbs) / sizeof(verbs[0])] = {"help"};
     size_t n = 1;
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && n < 33; verb++)
+    for (const struct kt_cli_verb *verb = verbs; verb->name; verb++)
         names[n++] = verb->name;
     /* What KT-Kernel's command calls it is no slip of a finger. */
     const char *near = strcmp(word, "quant") == 0 ? "convert" : kt_nearest(word, names, n);
@@ -75,21 +52,23 @@ static int run(struct kt_cli *cli, int argc, char **argv)
             return cli->exit_code;
         argc = at + 2;
     }
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name; verb++) {
+    for (const struct kt_cli_verb *verb = verbs; verb->name; verb++) {
         if (strcmp(verb->name, argv[at]) != 0)
             continue;
         char *name = argv[at];
         memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
         argv[1] = name;
         cli->verb = verb->name;
-        return verb->run(cli, argc - 1, argv + 1);
+        cli->words = kt_cli_alloc(cli, (size_t)argc + 1, sizeof(*argv));
+        memcpy(cli->words, argv, (size_t)argc * sizeof(*argv));
+        return verb->run ? verb->run(cli, argc - 1, argv + 1) : kt_cli_execute(cli);
     }
     return fail_unknown(cli, argv[at]);
 }
 
 int main(int argc, char **argv)
 {
-    struct kt_cli cli = {.format = KT_FORMAT_TABLE};
+    struct kt_cli cli = {.verbs = verbs, .models = &kt_models};
     double start = kt_cli_now();
     kt_signals_install();
     int code = kt_cli_finish(&cli, run(&cli, argc, argv));

@@ -8,8 +8,6 @@
 #include "tools/engine/chat/screen.h"
 #include "tools/engine/chat/talk.h"
 
-extern const struct kt_cli_command kt_chat_command;
-
 struct kt_chat {
     struct kt_cli *cli;
     const struct kt_chat_args *args;

@@ -77,7 +77,7 @@ static const struct kt_cli_option options[] =
       .argument = "TYPE",
       .help = "with MODEL: the type of keys and values: bf16 (default), q8_0 or f32"},
      KT_SAMPLING_OPTIONS,
-     KT_EXPERTS_OPTION(struct args, experts),
+     KT_CLI_EXPERTS(struct args),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
@@ -107,7 +107,7 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 const struct kt_cli_command kt_chat_command =
-    {.usage = "[MODEL]",
+    {.usage = "[MODEL] [OPTION]...",
      .about = "Talks with a model: with the one that a running server has, such as kt run, or with MODEL, a "
               "GGUF file or a folder of safetensors files, which is then loaded into this process; a URL "
               "names the server. What is "

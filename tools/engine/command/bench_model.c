@@ -4,6 +4,7 @@
 #include "tools/engine/command/command.h"
 #include "tools/kt/bench/bench.h"
 #include "tools/kt/base/table.h"
+#include "tools/kt/bench/options.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,65 +14,6 @@
 
 #define MOST 16 /* numbers of a list */
 #define READ_SIZE (UINT64_C(1) << 30)
-
-struct args {
-    const char *model, *experts, *prompts, *answers, *depths, *sequences, *cache;
-    uint64_t runs;
-};
-
-static const struct kt_cli_option options[] =
-    {{.name = "n-prompt",
-      .letter = 'p',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, prompts),
-      .argument = "LIST",
-      .help = "read prompts of so many tokens, such as 512,2048 (default: 512, if there is no --n-gen)"},
-     {.name = "n-gen",
-      .letter = 'n',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, answers),
-      .argument = "LIST",
-      .help = "write so many tokens, one by one (default: 128, if there is no --n-prompt)"},
-     {.name = "n-depth",
-      .letter = 'd',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, depths),
-      .argument = "LIST",
-      .help = "tokens that stand before them (default: 0)"},
-     {.name = "sequences",
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, sequences),
-      .argument = "LIST",
-      .help = "sequences that are written at once (default: 1)"},
-     {.name = "cache",
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, cache),
-      .argument = "FORM",
-      .help = "form of the cache, bf16 (default), q8_0 or f32"},
-     {.name = "runs",
-      .type = KT_CLI_UINT,
-      .offset = offsetof(struct args, runs),
-      .argument = "N",
-      .minimum = 1,
-      .maximum = 1000,
-      .help = "runs, whose median counts (default: 3)"},
-     KT_EXPERTS_OPTION(struct args, experts),
-     KT_CLI_BACKEND,
-     KT_CLI_THREADS,
-     KT_CLI_NUMA_NODES,
-     {.name = NULL}};
-static const struct kt_cli_command command =
-    {.usage = "MODEL -p LIST | -n LIST [-d LIST]",
-     .about =
-         "Measures a whole model: how many tokens of a prompt it reads in a second, and how many it writes. "
-         "limit_fraction is the time that the limits measured in the same run allow, divided by the time "
-         "that was taken: reading each weight and each row of the cache once from memory, or, of prompts, "
-         "the multiply instruction's peak.",
-     .options = options,
-     .arguments = "MODEL",
-     .min_arguments = 1,
-     .max_arguments = 1,
-     .opens_checkpoint = true};
 
 static const struct kt_column columns[] = {
     {"test", "TEST", KT_COLUMN_TEXT, 0, 0},
@@ -95,7 +37,7 @@ struct list {
 
 struct bench {
     struct kt_cli *cli;
-    struct args args;
+    const struct bench_args *args;
     struct list prompts, answers, depths, sequences;
     struct kt_context *context;
     struct kt_checkpoint *checkpoint, *experts;
@@ -240,7 +182,7 @@ static void add_row(struct bench *b, const struct test *test, double *seconds,
     char name[128], depth[32] = "", many[32] = "";
     double bytes, limit = limit_of(b, test, &bytes), mean = 0, squares = 0, total = to->total - at->total;
     double tokens = (double)(test->n * test->sequences);
-    size_t n = (size_t)b->args.runs;
+    size_t n = (size_t)b->args->runs;
     for (size_t i = 0; i < n; i++) {
         mean += tokens / seconds[i] / (double)n;
         squares += tokens / seconds[i] * tokens / seconds[i] / (double)n;
@@ -273,11 +215,11 @@ static enum kt_status run_test(struct bench *b, const struct test *test, struct 
                                struct kt_error *error)
 {
     struct kt_model_times at, to;
-    double *seconds = kt_cli_alloc(b->cli, b->args.runs, sizeof(*seconds)), unused;
+    double *seconds = kt_cli_alloc(b->cli, b->args->runs, sizeof(*seconds)), unused;
     const struct test first = {test->depth, test->n < 8 ? test->n : 8, test->sequences, test->is_prompt};
     enum kt_status status = run_once(b, &first, base, &unused, error); /* nothing is cold afterwards */
     kt_model_times(b->model, &at);
-    for (uint64_t i = 0; i < b->args.runs && status == KT_OK; i++)
+    for (uint64_t i = 0; i < b->args->runs && status == KT_OK; i++)
         status = run_once(b, test, base, &seconds[i], error);
     kt_model_times(b->model, &to);
     if (status == KT_OK)
@@ -350,9 +292,9 @@ static int load(struct bench *b)
     params.cache_dtype = b->cache_dtype;
     int code = kt_cli_context(b->cli, &b->context);
     if (code == KT_EXIT_OK)
-        code = kt_cli_checkpoint(b->cli, b->cli->arguments[0], &b->checkpoint);
-    if (code == KT_EXIT_OK && b->args.experts)
-        code = kt_cli_checkpoint(b->cli, b->args.experts, &b->experts);
+        code = kt_cli_checkpoint(b->cli, b->args->model, &b->checkpoint);
+    if (code == KT_EXIT_OK && b->args->experts)
+        code = kt_cli_checkpoint(b->cli, b->args->experts, &b->experts);
     params.experts = b->experts;
     if (code == KT_EXIT_OK)
         code = kt_loaded_model(b->cli, b->context, b->checkpoint, &params, &b->model);
@@ -383,7 +325,7 @@ static int run(struct bench *b)
     for (size_t i = 0; i < b->depths.n && status == KT_OK; i++)
         status = run_depth(b, b->depths.numbers[i], &error);
     kt_progress_stop();
-    kt_output_fact_text(output, "model", "model", b->cli->arguments[0]);
+    kt_output_fact_text(output, "model", "model", b->args->model);
     kt_output_fact_text(output, "family", "family", b->info.family);
     kt_output_fact_uint(output, "n_threads", "threads", info.n_threads);
     kt_output_fact_uint(output, "weight_size", NULL, b->info.weight_size);
@@ -397,20 +339,20 @@ static int run(struct bench *b)
     return kt_cli_fail(b->cli, &error);
 }
 
-int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv)
+int kt_bench_model(struct kt_cli *cli, const struct bench_args *args)
 {
-    struct bench b = {.cli = cli, .args = {.runs = 3}};
-    struct args *args = &b.args;
-    if (!kt_cli_parse(cli, &command, argc, argv, args))
-        return cli->exit_code;
-    if (!args->prompts && !args->answers) {
-        args->prompts = "512";
-        args->answers = "128";
+    struct bench b = {.cli = cli, .args = args};
+    bool both = !args->prompts && !args->answers;
+    if (args->backend) {
+        const char *backend = kt_cli_backend(cli, "backend", args->backend);
+        if (!backend)
+            return KT_EXIT_USAGE;
+        kt_cli_set(cli, "core.backend=%s", backend);
     }
     if (!kt_cache_form(cli, args->cache, &b.cache_dtype))
         return KT_EXIT_USAGE;
-    if (!read_list(cli, "n-prompt", args->prompts, &b.prompts) ||
-        !read_list(cli, "n-gen", args->answers, &b.answers) ||
+    if (!read_list(cli, "n-prompt", both ? "512" : args->prompts, &b.prompts) ||
+        !read_list(cli, "n-gen", both ? "128" : args->answers, &b.answers) ||
         !read_list(cli, "n-depth", args->depths ? args->depths : "0", &b.depths) ||
         !read_list(cli, "sequences", args->sequences ? args->sequences : "1", &b.sequences))
         return KT_EXIT_USAGE;

@@ -2,39 +2,12 @@
 /* bench_text.c - kt bench --tokenize: how fast text becomes ids, and ids text. */
 #include "tools/engine/command/command.h"
 #include "tools/kt/base/table.h"
+#include "tools/kt/bench/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct args {
-    const char *model;
-    uint64_t runs;
-};
-
-static const struct kt_cli_option options[] = {{.name = "tokenize",
-                                                .type = KT_CLI_TEXT,
-                                                .offset = offsetof(struct args, model),
-                                                .argument = "MODEL",
-                                                .required = true,
-                                                .help = "the model whose tokenizer is measured"},
-                                               {.name = "runs",
-                                                .type = KT_CLI_UINT,
-                                                .offset = offsetof(struct args, runs),
-                                                .argument = "N",
-                                                .minimum = 1,
-                                                .maximum = 1000,
-                                                .help = "runs, of which the fastest counts (default: 5)"},
-                                               {.name = NULL}};
-static const struct kt_cli_command command = {.usage = "--tokenize MODEL FILE...",
-                                              .about =
-                                                  "Measures how fast the text of each FILE becomes tokens of "
-                                                  "MODEL, and these text again, by one thread.",
-                                              .options = options,
-                                              .arguments = "FILE",
-                                              .min_arguments = 1,
-                                              .max_arguments = 1000};
 
 static const struct kt_column columns[] = {
     {"file", "FILE", KT_COLUMN_TEXT, 0, 0},
@@ -79,7 +52,7 @@ static enum kt_status measure(const struct kt_tokenizer *tokenizer, const struct
     return KT_OK;
 }
 
-static int bench_file(struct kt_cli *cli, const struct args *args, const struct kt_tokenizer *tokenizer,
+static int bench_file(struct kt_cli *cli, const struct bench_args *args, const struct kt_tokenizer *tokenizer,
                       const char *path, struct kt_table *table)
 {
     struct kt_buffer bytes = {.data = NULL};
@@ -105,14 +78,11 @@ static int bench_file(struct kt_cli *cli, const struct args *args, const struct 
     return code;
 }
 
-int kt_cmd_bench_text(struct kt_cli *cli, int argc, char **argv)
+static int bench_text(struct kt_cli *cli, const struct bench_args *args)
 {
-    struct args args = {.runs = 5};
     struct kt_tokenizer *tokenizer;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
-        return cli->exit_code;
     double start = kt_cli_now();
-    int code = kt_input_tokenizer(cli, args.model, &tokenizer);
+    int code = kt_input_tokenizer(cli, args->tokenizer, &tokenizer);
     if (code != KT_EXIT_OK)
         return code;
     double loaded = kt_cli_now() - start;
@@ -124,10 +94,21 @@ int kt_cmd_bench_text(struct kt_cli *cli, int argc, char **argv)
     kt_output_fact_uint(output, "n_vocabulary", "tokens it knows", info.n_tokens);
     kt_output_fact_real(output, "load_ms", "loading, ms", 1e3 * loaded);
     for (int i = 0; i < cli->n_arguments && code == KT_EXIT_OK; i++)
-        code = bench_file(cli, &args, tokenizer, cli->arguments[i], table);
+        code = bench_file(cli, args, tokenizer, cli->arguments[i], table);
     kt_tokenizer_destroy(tokenizer);
     if (code == KT_EXIT_OK)
         return kt_output_finish(output, code);
     kt_output_free(output);
     return code;
+}
+
+int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
+{
+    struct bench_args args;
+    int kind = bench_parse(cli, argc, argv, &args);
+    if (kind == BENCH_LAYER)
+        return kt_cli_error(cli, "layers are measured by kt, not by kt-engine");
+    if (kind < 0)
+        return cli->exit_code;
+    return kind == BENCH_TEXT ? bench_text(cli, &args) : kt_bench_model(cli, &args);
 }

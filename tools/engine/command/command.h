@@ -14,14 +14,11 @@
 #include <kt/speculate.h>
 #include <kt/text.h>
 
-int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_bench_text(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_chat(struct kt_cli *cli, int argc, char **argv); /* of kt-serve */
-int kt_cmd_detokenize(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_perplexity(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_template(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_tokenize(struct kt_cli *cli, int argc, char **argv);
+/* ---- bench_model.c ---- */
+
+struct bench_args;
+/* kt bench of a whole model. */
+int kt_bench_model(struct kt_cli *cli, const struct bench_args *args);
 
 /* ---- chat.c ---- */
 
@@ -51,13 +48,6 @@ enum kt_thought kt_chat_thought(const char *text, uint64_t length);
 uint32_t kt_chat_format(uint32_t format, bool has_tools);
 
 /* ---- model.c ---- */
-
-/* --experts, kept in a const char * of the verb's arguments. */
-#define KT_EXPERTS_OPTION(arguments, member)                                                               \
-    {                                                                                                      \
-        .name = "experts", .type = KT_CLI_TEXT, .offset = offsetof(arguments, member), .argument = "PATH", \
-        .help = "take the experts from this store or file of the same model"                               \
-    }
 
 /* --speculate, kept in an int: enum kt_speculation. */
 #define KT_SPECULATE_OPTION(arguments, member)                                                          \

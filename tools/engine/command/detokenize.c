@@ -32,8 +32,8 @@ static const struct kt_cli_option options[] =
       .offset = offsetof(struct args, no_specials),
       .help = "leave control tokens out"},
      {.name = NULL}};
-static const struct kt_cli_command command = {
-    .usage = "MODEL [ID]...",
+const struct kt_cli_command kt_detokenize_command = {
+    .usage = "MODEL [ID]... [OPTION]...",
     .about =
         "Turns ids of a model's tokens into their text: IDs, or what --file or standard input has. Bytes that "
         "are no characters are shown as U+FFFD.",
@@ -177,7 +177,7 @@ int kt_cmd_detokenize(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.file = NULL};
     struct kt_tokenizer *tokenizer;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_detokenize_command, argc, argv, &args))
         return cli->exit_code;
     if (cli->n_arguments > 1 && (args.file || args.jsonl))
         return kt_cli_usage(cli, "ID %s together with --%s", cli->arguments[1], args.file ? "file" : "jsonl");

@@ -72,13 +72,13 @@ static const struct kt_cli_option options[] =
       .help = "room for N tokens (default: those of the text and --tokens)"},
      KT_SPECULATE_OPTION(struct args, speculate),
      KT_SAMPLING_OPTIONS,
-     KT_EXPERTS_OPTION(struct args, experts),
+     KT_CLI_EXPERTS(struct args),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
-static const struct kt_cli_command command = {
-    .usage = "MODEL -p TEXT",
+const struct kt_cli_command kt_generate_command = {
+    .usage = "MODEL -p TEXT [OPTION]...",
     .about =
         "Goes on with a text as a language model would and prints what it adds. Tokens are drawn as the model "
         "advises; one that does not goes on with the likeliest token each time. MODEL is a GGUF file or a folder of safetensors files with its tokenizer.",
@@ -316,7 +316,7 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_loaded loaded;
     struct task task = {.ids = NULL};
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_generate_command, argc, argv, &args))
         return cli->exit_code;
     if (!args.prompt == !args.file)
         return kt_cli_usage(cli, "one of --prompt and --file is needed");

@@ -42,13 +42,13 @@ static const struct kt_cli_option options[] = {{.name = "context",
                                                 .offset = offsetof(struct args, cache),
                                                 .argument = "FORM",
                                                 .help = "form of the cache, bf16 (default), q8_0 or f32"},
-                                               KT_EXPERTS_OPTION(struct args, experts),
+                                               KT_CLI_EXPERTS(struct args),
                                                KT_CLI_BACKEND,
                                                KT_CLI_THREADS,
                                                KT_CLI_NUMA_NODES,
                                                {.name = NULL}};
-static const struct kt_cli_command command = {
-    .usage = "MODEL FILE",
+const struct kt_cli_command kt_perplexity_command = {
+    .usage = "MODEL FILE [OPTION]...",
     .about =
         "Prints the perplexity of a language model on the text of FILE: exp of the mean of -ln p over the "
         "second half of each window. Lower is better; the same text and windows compare backends and formats.",
@@ -277,7 +277,7 @@ int kt_cmd_perplexity(struct kt_cli *cli, int argc, char **argv)
     struct args args = {.context = 512};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_loaded loaded;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_perplexity_command, argc, argv, &args))
         return cli->exit_code;
     if (!kt_cache_form(cli, args.cache, &params.cache_dtype))
         return KT_EXIT_USAGE;

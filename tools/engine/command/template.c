@@ -28,8 +28,8 @@ static const struct kt_cli_option options[] =
       .help = "this template instead of the model's: a file, or chatml, llama3, "
               "mistral or deepseek, which are built in"},
      {.name = NULL}};
-static const struct kt_cli_command command =
-    {.usage = "MODEL",
+const struct kt_cli_command kt_template_command =
+    {.usage = "MODEL [OPTION]...",
      .about =
          "Says what a chat template supports, or with --request renders it and prints the text and nothing "
          "else. MODEL is a GGUF file, a model's folder, a tokenizer.json, or a template itself, NAME.jinja.",
@@ -149,7 +149,7 @@ int kt_cmd_template(struct kt_cli *cli, int argc, char **argv)
     struct args args = {.request = NULL};
     struct kt_tokenizer *tokenizer = NULL;
     struct kt_template *chat = NULL;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_template_command, argc, argv, &args))
         return cli->exit_code;
     int code = open_template(cli, &args, &tokenizer, &chat);
     if (code == KT_EXIT_OK)

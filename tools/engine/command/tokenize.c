@@ -39,8 +39,8 @@ static const struct kt_cli_option options[] =
       .offset = offsetof(struct args, bos),
       .help = "begin with BOS where the model's text does"},
      {.name = NULL}};
-static const struct kt_cli_command command =
-    {.usage = "MODEL [TEXT]",
+const struct kt_cli_command kt_tokenize_command =
+    {.usage = "MODEL [TEXT] [OPTION]...",
      .about =
          "Turns text into the ids of a model's tokens: TEXT, or what --file or standard input has. MODEL is "
          "a GGUF file, a model's folder, a tokenizer.json or a tiktoken file.",
@@ -206,7 +206,7 @@ int kt_cmd_tokenize(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.file = NULL};
     struct kt_tokenizer *tokenizer;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_tokenize_command, argc, argv, &args))
         return cli->exit_code;
     if (cli->n_arguments > 1 && (args.file || args.jsonl))
         return kt_cli_usage(cli, "TEXT '%s' together with --%s", cli->arguments[1],

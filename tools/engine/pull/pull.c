@@ -294,7 +294,7 @@ static int run(struct kt_cli *cli, const struct model_args *args)
     return code;
 }
 
-int kt_cmd_pull(struct kt_cli *cli, int argc, char **argv)
+int kt_cmd_model(struct kt_cli *cli, int argc, char **argv)
 {
     struct model_args args = {.known = false};
     int action = model_parse(cli, argc, argv, &args);

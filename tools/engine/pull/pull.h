@@ -45,7 +45,6 @@ struct pull {
     } sums; /* of files in the folder */
 };
 
-int kt_cmd_pull(struct kt_cli *cli, int argc, char **argv);
 int pull_verify(struct kt_cli *cli, const char *name);
 
 /* ---- names.c -------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - kt model verify: files as they were pulled, and headers that can be read. */
 #include "tools/engine/pull/pull.h"
+#include "tools/kt/model/names.h"
 #include "tools/kt/base/table.h"
 
 #include <errno.h>
@@ -112,7 +113,7 @@ int pull_verify(struct kt_cli *cli, const char *name)
     struct checking checking = {.cli = cli};
     struct kt_checkpoint *checkpoint = NULL;
     const char *path = name;
-    int code = kt_cli_model(cli, &path) ? KT_EXIT_OK : KT_EXIT_PROBLEM;
+    int code = model_find_path(cli, &path) ? KT_EXIT_OK : KT_EXIT_PROBLEM;
     if (code == KT_EXIT_OK)
         code = find_sums(&checking, path);
     if (code == KT_EXIT_OK && checking.sums.n > 0)

@@ -118,7 +118,7 @@ static const struct kt_cli_option options[] =
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct kt_run_args, dry_run),
       .help = "say what would be done, and end"},
-     KT_EXPERTS_OPTION(struct kt_run_args, experts),
+     KT_CLI_EXPERTS(struct kt_run_args),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
@@ -134,7 +134,8 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 const struct kt_cli_command kt_run_command =
-    {.usage = "MODEL [-- SGLANG-OPTION...]",
+    {.usage = "MODEL [OPTION]...\n"
+              "--engine sglang MODEL [OPTION]... [-- SGLANG-OPTION...]",
      .about =
          "Serves a model over HTTP as OpenAI's API has it: chats and completions, a page for browsers at /, "
          "figures for Prometheus at /metrics. MODEL is a GGUF file or a folder of safetensors files with its "

@@ -21,7 +21,6 @@ struct kt_run_args {
     struct kt_launch_args launch;
 };
 enum { KT_RUN_ENGINE_KT, KT_RUN_ENGINE_SGLANG }; /* kt_run_args.engine */
-extern const struct kt_cli_command kt_run_command;
 extern const struct kt_run_args kt_run_defaults;
 
 /* Sets what the server needs of the options; the arguments must live as long. Returns 0, or an exit code
@@ -54,7 +53,5 @@ int kt_run_show_plan(struct kt_cli *cli, const struct kt_run_args *args, const s
 int kt_run_load(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_run_plan *plan,
                 struct kt_server *server);
 void kt_run_unload(struct kt_server *server);
-
-int kt_cmd_run(struct kt_cli *cli, int argc, char **argv);
 
 #endif

@@ -2,7 +2,7 @@
 /* cli.c - messages; makes a configuration, a context and a checkpoint from the command line. */
 #define _GNU_SOURCE
 
-#include "tools/kt/base/cli.h"
+#include "tools/kt/base/options.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -363,26 +363,32 @@ int kt_cli_finish(const struct kt_cli *cli, int code)
     return kt_cli_flush(cli) == KT_EXIT_OK ? code : KT_EXIT_PROBLEM;
 }
 
+int kt_cli_fail_model(const struct kt_cli *cli, const char *path, const struct kt_error *error)
+{
+    return cli->models ? cli->models->fail(cli, path, error) : kt_cli_fail(cli, error);
+}
+
 void kt_cli_free(struct kt_cli *cli)
 {
     for (size_t i = 0; i < cli->n_settings; i++)
         free((char *)cli->settings[i]);
     free(cli->settings);
-    kt_cli_free_registry(cli);
+    free(cli->words);
+    if (cli->models)
+        cli->models->free(cli);
 }
 
-int kt_cli_run_helper(const char *program, int argc, char **argv)
+int kt_cli_run_helper(struct kt_cli *cli, const char *program, int argc, char **argv)
 {
-    struct kt_cli cli = {.format = KT_FORMAT_TABLE};
     double start = kt_cli_now();
     kt_signals_install();
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && argc > 1; verb++) {
-        if (strcmp(verb->name, argv[1]) != 0)
+    for (const struct kt_cli_verb *verb = cli->verbs; verb->name && argc > 1; verb++) {
+        if (!verb->run || strcmp(verb->name, argv[1]) != 0)
             continue;
-        cli.verb = verb->name;
-        int code = kt_cli_finish(&cli, verb->run(&cli, argc - 1, argv + 1));
-        kt_verbose_end(&cli, start);
-        kt_cli_free(&cli);
+        cli->verb = verb->name;
+        int code = kt_cli_finish(cli, verb->run(cli, argc - 1, argv + 1));
+        kt_verbose_end(cli, start);
+        kt_cli_free(cli);
         return code;
     }
     fprintf(stderr, "%s is a part of kt: see 'kt --help'.\n", program);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli.h - shared by the verbs of the command `kt`: the verb table, options, messages, exit codes; and
- * functions that make a configuration, a context and a checkpoint from the command line.
+ * cli.h - shared by the verbs of the command `kt`: options, messages, exit codes; and functions that make a
+ * configuration, a context and a checkpoint from the command line.
  *
- * A verb NAME is one function in one file:
+ * A verb NAME is a row of verbs.h, and a function and a table in one file:
  *
  *     struct args { uint64_t layer; const char *model, *output; };
  *     static const struct kt_cli_option options[] = {
@@ -15,12 +15,12 @@
  *         {.name = "threads", .type = KT_CLI_SETTING, .values = "core.threads",
  *          .argument = "N", .help = "threads of all nodes"},
  *         {.name = NULL}};
- *     static const struct kt_cli_command command = {.usage = "MODEL", .about = "...",
- *                                                   .options = options, .opens_checkpoint = true};
+ *     const struct kt_cli_command kt_NAME_command = {.usage = "MODEL [OPTION]...", .about = "...",
+ *                                                    .options = options, .opens_checkpoint = true};
  *     int kt_cmd_NAME(struct kt_cli *cli, int argc, char **argv)
  *     {
  *         struct args args = {.layer = 3};
- *         if (!kt_cli_parse(cli, &command, argc, argv, &args))
+ *         if (!kt_cli_parse(cli, &kt_NAME_command, argc, argv, &args))
  *             return cli->exit_code;
  *         ...
  *     }
@@ -32,12 +32,14 @@
 #define KT_TOOL_CLI_H
 
 #include "core/base/suggest.h"
+#include "tools/kt/base/verbs.h"
 
 #include <kt/kt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct kt_cli_models;
 struct registry;
 struct registry_model;
 
@@ -48,9 +50,12 @@ enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2,
 
 /* The state of one run of the command. */
 struct kt_cli {
-    const char *verb;        /* NULL before it is known */
-    const char *config_file; /* --config, or NULL */
-    const char **settings;   /* --set, and options that stand for a setting; owned, with the texts */
+    const struct kt_cli_verb *verbs;    /* of this program */
+    const struct kt_cli_models *models; /* names of models; NULL: MODEL is a path */
+    char **words;                       /* the command line as it was, for another program; owned */
+    const char *verb;                   /* NULL before it is known */
+    const char *config_file;            /* --config, or NULL */
+    const char **settings; /* --set, and options that stand for a setting; owned, with the texts */
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
@@ -93,11 +98,38 @@ struct kt_cli_option {
     const char *values;        /* KT_CLI_CHOICE, KT_CLI_SETTING */
     const char *argument;      /* its name in the help text; NULL with KT_CLI_FLAG */
     bool required;
-    bool hidden;      /* an older name, which help leaves out, of the row with the same offset */
-    bool is_argument; /* hidden: the verb's first argument; the option is its older form */
-    bool is_optional; /* such an argument need not be there */
-    const char *help; /* one line or more, no newline */
+    bool hidden;        /* an older name, which help leaves out, of the row with the same offset */
+    bool is_argument;   /* hidden: the verb's first argument; the option is its older form */
+    bool is_optional;   /* such an argument need not be there */
+    const char *unless; /* nor is it one if this option was given */
+    const char *help;   /* one line or more, no newline */
 };
+
+/* Rows whose value goes to a field of struct args: its name, the short form or 0, the field, what the option
+ * takes as help calls it, and the help. */
+#define KT_OPTION(word, key, kind, field, shown, about)                                                   \
+    .name = word, .letter = key, .type = kind, .offset = offsetof(struct args, field), .argument = shown, \
+    .help = about
+#define OPTION_TEXT(word, key, field, shown, about)            \
+    {                                                          \
+        KT_OPTION(word, key, KT_CLI_TEXT, field, shown, about) \
+    }
+#define OPTION_REAL(word, key, field, shown, about)            \
+    {                                                          \
+        KT_OPTION(word, key, KT_CLI_REAL, field, shown, about) \
+    }
+#define OPTION_FLAG(word, key, field, about)                  \
+    {                                                         \
+        KT_OPTION(word, key, KT_CLI_FLAG, field, NULL, about) \
+    }
+#define OPTION_UINT(word, key, field, least, most, shown, about)                                  \
+    {                                                                                             \
+        KT_OPTION(word, key, KT_CLI_UINT, field, shown, about), .minimum = least, .maximum = most \
+    }
+#define OPTION_CHOICE(word, key, field, words, shown, about)                      \
+    {                                                                             \
+        KT_OPTION(word, key, KT_CLI_CHOICE, field, shown, about), .values = words \
+    }
 
 /* The verb's argument MODEL, which goes to `model` of its struct args. */
 #define KT_CLI_MODEL                                                                                 \
@@ -106,15 +138,10 @@ struct kt_cli_option {
         .argument = "MODEL", .hidden = true, .is_argument = true                                     \
     }
 /* Layers as text for kt_model_layers, in `layers` of struct args, and their older name. */
-#define KT_CLI_LAYERS_OF(about)                                                                       \
-    {.name = "layers",                                                                                \
-     .letter = 'l',                                                                                   \
-     .type = KT_CLI_TEXT,                                                                             \
-     .offset = offsetof(struct args, layers),                                                         \
-     .argument = "LIST",                                                                              \
-     .help = about},                                                                                  \
-    {                                                                                                 \
-        .name = "layer", .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers), .hidden = true \
+#define KT_CLI_LAYERS_OF(about)                                                \
+    OPTION_TEXT("layers", 'l', layers, "LIST", about),                         \
+    {                                                                          \
+        KT_OPTION("layer", 0, KT_CLI_TEXT, layers, NULL, NULL), .hidden = true \
     }
 #define KT_CLI_LAYERS KT_CLI_LAYERS_OF("layers: 3, 0-3, 0,2 or all (default)")
 /* Options that stand for a setting. */
@@ -139,41 +166,26 @@ struct kt_cli_option {
         .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"                            \
     }
 
+/* Experts of the same model that are elsewhere, in `experts` of a verb's struct. */
+#define KT_CLI_EXPERTS(arguments)                                                                           \
+    {                                                                                                       \
+        .name = "experts", .type = KT_CLI_TEXT, .offset = offsetof(arguments, experts), .argument = "PATH", \
+        .help = "take the experts from this store or file of the same model"                                \
+    }
+
 struct kt_cli_command {
-    const char *usage;                   /* after "kt NAME ": "PATH [--layer N]" */
-    const char *about;                   /* one or more paragraphs for --help */
+    const char *usage; /* lines, each after "kt NAME ": "PATH [OPTION]..."; the page's SYNOPSIS, too */
+    const char *about; /* one or more paragraphs for --help */
     const struct kt_cli_option *options; /* NULL: only the shared ones */
-    const char *arguments;               /* name of the arguments: "PATH"; NULL if none is taken */
+    const struct kt_cli_option
+        *kept; /* further ones, whose texts go to an array at kept_offset; NULL: none */
+    size_t kept_offset;
+    const char *arguments; /* name of the arguments: "PATH"; NULL if none is taken */
     int min_arguments, max_arguments;
     bool opens_checkpoint; /* takes --io */
     bool serves;           /* takes the options that are kept with a model that has a name */
     bool writes_tap;       /* takes --format tap, the Test Anything Protocol */
 };
-
-/* A row of the verb table. */
-struct kt_cli_verb {
-    const char *name;
-    const char *summary;                                   /* for `kt --help` */
-    int (*run)(struct kt_cli *cli, int argc, char **argv); /* argv[0] is the verb */
-};
-extern const struct kt_cli_verb kt_cli_verbs[]; /* ends with a row whose name is NULL */
-
-int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_config(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv); /* of all verbs that another program runs */
-int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_model(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_place(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_tune(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 
 /* ---- options.c ------------------------------------------------------------------------------ */
 
@@ -266,19 +278,17 @@ int kt_cli_flush(const struct kt_cli *cli);
 int kt_cli_finish(const struct kt_cli *cli, int code);
 
 /* All of a program that `kt` executes for some of its verbs, with the words that it was given itself. */
-int kt_cli_run_helper(const char *program, int argc, char **argv);
+int kt_cli_run_helper(struct kt_cli *cli, const char *program, int argc, char **argv);
 /* Frees the settings. */
 void kt_cli_free(struct kt_cli *cli);
-
-/* ---- model/names.c -------------------------------------------------------------------------- */
-
-/* Where there is no file `*path`, but a model is registered by this name: sets *path to its path, and
- * cli->model. kt_cli_parse does so for arguments and options that are called MODEL. False after a message:
- * the registry cannot be read. */
-bool kt_cli_model(struct kt_cli *cli, const char **path);
 /* Prints why MODEL cannot be opened, and what may have been meant if there is no such file. Returns 1. */
 int kt_cli_fail_model(const struct kt_cli *cli, const char *path, const struct kt_error *error);
-void kt_cli_free_registry(struct kt_cli *cli);
+
+/* ---- execute.c ------------------------------------------------------------------------------ */
+
+/* Leaves the command line to the other program that has the verb. Returns only if it cannot, after a message.
+ */
+int kt_cli_execute(struct kt_cli *cli);
 
 /* ---- verbose.c ------------------------------------------------------------------------------ */
 

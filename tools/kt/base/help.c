@@ -44,10 +44,14 @@ int kt_cli_help_verb(const struct kt_cli *cli, const struct kt_cli_command *comm
 {
     struct kt_cli_rows list;
     kt_cli_options(command, &list);
-    const char *usage = command->usage ? command->usage : "";
-    char *line = kt_cli_format(cli, "kt %s %s%s[OPTION]...", cli->verb, usage, *usage ? " " : "");
-    print_wrapped(line, 7, printf("Usage:"));
-    free(line);
+    /* Each line is a way to call it. */
+    for (const char *text = command->usage, *first = "Usage:"; *text; first = "") {
+        int length = (int)strcspn(text, "\n");
+        char *line = kt_cli_format(cli, "kt %s %.*s", cli->verb, length, text);
+        print_wrapped(line, 7, printf("%s", first));
+        free(line);
+        text += length + (text[length] == '\n');
+    }
     if (command->about)
         printf("\n");
     /* Each line is a paragraph; a line that starts with a space is printed as it is. */
@@ -69,17 +73,17 @@ int kt_cli_help_verb(const struct kt_cli *cli, const struct kt_cli_command *comm
     return KT_EXIT_OK;
 }
 
-int kt_cli_help(void)
+int kt_cli_help(const struct kt_cli *cli)
 {
     printf("Usage: kt VERB [ARGUMENT]... [OPTION]...\n"
            "Runs the experts of Mixture-of-Experts models on CPUs.\n\nVerbs:\n");
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name; verb++)
+    for (const struct kt_cli_verb *verb = cli->verbs; verb->name; verb++)
         print_wrapped(verb->summary, 14, printf("  %s", verb->name));
     printf("\nOptions of every verb:\n");
     for (int i = 0; i < SHARED_IO; i++)
         print_option(&kt_cli_shared[i]);
     printf("\n'kt help VERB' and kt-VERB(1) say more about a verb, kt.ini(5) about settings.\n"
-           "Exit status: 0 success, 1 a problem was found, 2 the command line is wrong.\n");
+           "Exit status: 0 success, 1 a problem was found, 2 usage error.\n");
     return KT_EXIT_OK;
 }
 

@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 
 #include "tools/kt/base/options.h"
-#include "tools/kt/model/options.h"
-#include "tools/kt/model/registry.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -57,6 +55,8 @@ void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *li
          row && row->name && list->n < MAX_OPTIONS - N_SHARED; row++)
         list->row[list->n++] = row;
     list->n_own = list->n;
+    for (const struct kt_cli_option *row = command->kept; row && row->name; row++)
+        list->row[list->n++] = row;
     if (command->opens_checkpoint)
         list->row[list->n++] = &kt_cli_shared[SHARED_IO];
     for (int i = 0; i < SHARED_IO; i++)
@@ -187,7 +187,7 @@ static bool take_texts(const struct kt_cli *cli, const struct kt_cli_option *row
     return true;
 }
 
-static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_option *row,
+bool kt_cli_take(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_option *row,
                  const char *text, void *values)
 {
     char *place = values ? (char *)values + row->offset : NULL; /* settings need none */
@@ -198,6 +198,12 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
     }
     if (row >= kt_cli_shared && row < kt_cli_shared + N_SHARED)
         return take_shared(cli, command, (enum shared)(row - kt_cli_shared), text);
+    for (const struct kt_cli_option *kept = command ? command->kept : NULL; kept && kept->name; kept++) {
+        if (kept != row)
+            continue;
+        ((const char **)((char *)values + command->kept_offset))[row - command->kept] = text;
+        return true;
+    }
     switch (row->type) {
     case KT_CLI_FLAG:
         *(bool *)place = true;
@@ -234,64 +240,7 @@ bool kt_cli_check(struct kt_cli *cli, const struct kt_cli_option *row, const cha
         const char *text;
     } value = {.number = 0};
     scratch.offset = 0;
-    return take(cli, NULL, &scratch, text, &value);
-}
-
-/* ---- names of models ------------------------------------------------------------------------ */
-
-/* Arguments and options that are called MODEL may name a registered one. */
-static bool find_models(struct kt_cli *cli, const struct kt_cli_command *command,
-                        const struct kt_cli_rows *list, void *values)
-{
-    static const char word[] = "MODEL";
-    for (int i = 0; i < list->n_own; i++) {
-        const struct kt_cli_option *row = list->row[i];
-        const char **path = (const char **)((char *)values + row->offset);
-        if (row->type == KT_CLI_TEXT && row->argument && strcmp(row->argument, word) == 0 && *path &&
-            !kt_cli_model(cli, path))
-            return false;
-    }
-    if (!command->arguments || strncmp(command->arguments, word, sizeof(word) - 1) != 0 ||
-        cli->n_arguments == 0)
-        return true;
-    const char *path = cli->arguments[0];
-    if (!kt_cli_model(cli, &path))
-        return false;
-    cli->arguments[0] = (char *)path;
-    return true;
-}
-
-/* Settings that are kept with a model come before those of the command line, which win. */
-static void move_to_front(struct kt_cli *cli, size_t from)
-{
-    for (size_t i = from; i < cli->n_settings; i++) {
-        const char *text = cli->settings[i];
-        memmove(cli->settings + i - from + 1, cli->settings + i - from, from * sizeof(*cli->settings));
-        cli->settings[i - from] = text;
-    }
-}
-
-/* What is kept with the model stands for options that were not given. */
-static bool take_kept(struct kt_cli *cli, const struct kt_cli_command *command,
-                      const struct kt_cli_rows *list, void *values)
-{
-    for (size_t k = 0; cli->model && k < cli->model->n_pairs; k++) {
-        const struct registry_pair *pair = &cli->model->pairs[k];
-        bool is_taken =
-            command->serves ? model_find_kept(pair->key) != NULL : strcmp(pair->key, "experts") == 0;
-        for (int i = 0; i < list->n_own && is_taken; i++) {
-            const struct kt_cli_option *row = list->row[i];
-            size_t before = cli->n_settings;
-            if (row->hidden || row->type == KT_CLI_FLAG || list->seen[i] || strcmp(row->name, pair->key) != 0)
-                continue;
-            if (!take(cli, command, row, pair->value, values)) {
-                kt_cli_note(cli, "%s:%u has this --%s", cli->registry->path, pair->line, row->name);
-                return false;
-            }
-            move_to_front(cli, before);
-        }
-    }
-    return true;
+    return kt_cli_take(cli, NULL, &scratch, text, &value);
 }
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -383,12 +332,20 @@ static int next_option(const struct kt_cli *cli, const struct kt_cli_rows *list,
     return BAD_OPTION;
 }
 
+static bool was_seen(const struct kt_cli_rows *list, const char *name)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->seen[i] && strcmp(list->row[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Takes the first argument for the option that it stands for, and older names for the newer. */
 static bool take_arguments(struct kt_cli *cli, struct kt_cli_rows *list, void *values)
 {
     for (int i = 0; i < list->n; i++) {
         const struct kt_cli_option *row = list->row[i];
-        if (row->is_argument && !list->seen[i]) {
+        if (row->is_argument && !list->seen[i] && !(row->unless && was_seen(list, row->unless))) {
             if (cli->n_arguments == 0 && row->is_optional)
                 continue;
             if (cli->n_arguments == 0) {
@@ -455,9 +412,9 @@ static bool take_again(struct kt_cli *cli, const struct kt_cli_command *command,
             if (strncmp(cli->settings[i], key, sizeof(key) - 1) == 0)
                 before = cli->settings[i] + sizeof(key) - 1;
     if (!before || !*text)
-        return take(cli, command, row, text, values);
+        return kt_cli_take(cli, command, row, text, values);
     char *list = kt_cli_format(cli, "%s,%s", before, text);
-    bool ok = take(cli, command, row, list, values);
+    bool ok = kt_cli_take(cli, command, row, list, values);
     free(list);
     return ok;
 }
@@ -493,7 +450,7 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
     if (!take_arguments(cli, &list, values) || !check_arguments(cli, command, &list))
         return false;
     cli->exit_code = KT_EXIT_PROBLEM;
-    cli->runs = find_models(cli, command, &list, values) && take_kept(cli, command, &list, values);
+    cli->runs = !cli->models || cli->models->take(cli, command, &list, values);
     note_given(cli, &list);
     return cli->runs;
 }
@@ -513,7 +470,7 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
         if (index == BAD_OPTION)
             return -1;
         if (list.row[index] == &kt_cli_shared[SHARED_HELP])
-            cli->exit_code = kt_cli_help();
+            cli->exit_code = kt_cli_help(cli);
         else if (list.row[index] == &kt_cli_shared[SHARED_VERSION])
             cli->exit_code = kt_cli_help_version();
         else

@@ -28,6 +28,19 @@ struct kt_cli_rows {
     int n, n_own;
 };
 void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *list);
+/* Takes an option's argument into `values`; false after a message. */
+bool kt_cli_take(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_option *row,
+                 const char *text, void *values);
+
+/* What a MODEL may be besides a path: names, which a room above this one knows. */
+struct kt_cli_models {
+    /* Puts paths in place of names in `values` and cli->arguments, and takes what is kept with a model for
+     * options that were not given; false after a message. */
+    bool (*take)(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_rows *list,
+                 void *values);
+    int (*fail)(const struct kt_cli *cli, const char *path, const struct kt_error *error);
+    void (*free)(struct kt_cli *cli);
+};
 
 /* ---- option_numbers.c ----------------------------------------------------------------------- */
 
@@ -43,7 +56,7 @@ bool kt_cli_is_nodes(const char *text);
 
 /* Print it, and return 0. */
 int kt_cli_help_verb(const struct kt_cli *cli, const struct kt_cli_command *command);
-int kt_cli_help(void);
+int kt_cli_help(const struct kt_cli *cli);
 int kt_cli_help_version(void);
 
 #endif

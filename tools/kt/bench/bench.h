@@ -9,21 +9,6 @@
 
 #include <kt/kt.h>
 
-/* ---- options of kt bench and kt tune, in `linear` and `attention` of struct args ---- */
-
-#define BENCH_LINEAR                                                                                        \
-    {                                                                                                       \
-        .name = "linear", .type = KT_CLI_TEXT, .offset = offsetof(struct args, linear), .argument = "LIST", \
-        .help = "matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096"                        \
-    }
-#define BENCH_ATTENTION                                                                                    \
-    {                                                                                                      \
-        .name = "attention", .type = KT_CLI_TEXT, .offset = offsetof(struct args, attention),              \
-        .argument = "LIST",                                                                                \
-        .help = "attention instead of experts: qwen3-30b-a3b, gpt-oss, qwen3-next, deepseek-v3, kimi-k2, " \
-                "qwen3-next-delta, or heads such as 32/4x128 or delta:32/16x128"                           \
-    }
-
 /* ---- random.c: numbers that are the same on every machine ---- */
 
 struct bench_random {

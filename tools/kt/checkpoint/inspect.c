@@ -295,35 +295,36 @@ static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, struct kt
     return kt_output_finish(output, KT_EXIT_OK);
 }
 
+static const struct kt_cli_option rows[] = {KT_CLI_LAYERS,
+                                            {.name = "tensors",
+                                             .letter = 't',
+                                             .type = KT_CLI_FLAG,
+                                             .offset = offsetof(struct args, tensors),
+                                             .help = "list every tensor"},
+                                            {.name = "experts",
+                                             .type = KT_CLI_TEXT,
+                                             .offset = offsetof(struct args, experts),
+                                             .argument = "PATH",
+                                             .help = "for the whole model, take the experts from this "
+                                                     "store or file"},
+                                            {.name = NULL}};
+const struct kt_cli_command kt_inspect_command =
+    {.usage = "MODEL [OPTION]...",
+     .about = "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
+              "layers with experts, their shapes and formats, the bytes of each type, and its "
+              "family, or what a whole model would need besides. Only the headers are read.",
+     .options = rows,
+     .arguments = "MODEL",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .opens_checkpoint = true};
+
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {KT_CLI_LAYERS,
-                                                {.name = "tensors",
-                                                 .letter = 't',
-                                                 .type = KT_CLI_FLAG,
-                                                 .offset = offsetof(struct args, tensors),
-                                                 .help = "list every tensor"},
-                                                {.name = "experts",
-                                                 .type = KT_CLI_TEXT,
-                                                 .offset = offsetof(struct args, experts),
-                                                 .argument = "PATH",
-                                                 .help = "for the whole model, take the experts from this "
-                                                         "store or file"},
-                                                {.name = NULL}};
-    static const struct kt_cli_command command =
-        {.usage = "MODEL",
-         .about = "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
-                  "layers with experts, their shapes and formats, the bytes of each type, and its "
-                  "family, or what a whole model would need besides. Only the headers are read.",
-         .options = rows,
-         .arguments = "MODEL",
-         .min_arguments = 1,
-         .max_arguments = 1,
-         .opens_checkpoint = true};
     struct args args = {.layers = NULL};
     struct wanted wanted = {.layers = NULL};
     struct kt_checkpoint *checkpoint, *experts = NULL;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_inspect_command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
     if (code != KT_EXIT_OK)

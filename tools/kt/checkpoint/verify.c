@@ -178,8 +178,8 @@ static int verify(struct kt_cli *cli, const char *path, const char *text, struct
 
 static const struct kt_cli_option options[] = {KT_CLI_LAYERS, {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "MODEL",
+const struct kt_cli_command kt_verify_command =
+    {.usage = "MODEL [OPTION]...",
      .about =
          "Reads the packed experts and linears of a store that kt convert made and compares them with the "
          "checksums in it. Exit status 1 if a layer or linear is damaged.",
@@ -193,7 +193,7 @@ int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.layers = NULL};
     struct kt_checkpoint *checkpoint;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_verify_command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
     if (code != KT_EXIT_OK)

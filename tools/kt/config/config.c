@@ -152,8 +152,11 @@ static const struct kt_cli_option options[] = {{.name = "system",
                                                     "set, unset: the machine's kt.ini instead of the user's"},
                                                {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "show|path|check|get KEY|set KEY VALUE|unset KEY",
+const struct kt_cli_command kt_config_command =
+    {.usage = "show|path|check [OPTION]...\n"
+              "get KEY [OPTION]...\n"
+              "set KEY VALUE [--system] [OPTION]...\n"
+              "unset KEY [--system] [OPTION]...",
      .about =
          "Shows the configuration and changes it. KEY is such as core.threads or plugin.llamafile.level.\n"
          "  show   every setting, its value and where that comes from\n"
@@ -169,7 +172,7 @@ static const struct kt_cli_command command =
 
 static int find_action(const struct kt_cli *cli, const char *word)
 {
-    return kt_cli_action(cli, word, actions, N_ACTIONS, command.arguments);
+    return kt_cli_action(cli, word, actions, N_ACTIONS, kt_config_command.arguments);
 }
 
 static int check_words(const struct kt_cli *cli, enum action action, const struct args *args)
@@ -239,7 +242,7 @@ int kt_cmd_config(struct kt_cli *cli, int argc, char **argv)
     while (words[argc])
         argc++;
     int code;
-    if (!kt_cli_parse(cli, &command, argc, words, &args)) {
+    if (!kt_cli_parse(cli, &kt_config_command, argc, words, &args)) {
         code = cli->exit_code;
     } else {
         int action = find_action(cli, cli->arguments[0]);

@@ -460,8 +460,8 @@ static const struct kt_cli_option options[] =
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "MODEL --output DIR --backend NAME",
+const struct kt_cli_command kt_convert_command = {
+    .usage = "MODEL --output DIR --backend NAME [OPTION]...",
     .about =
         "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
         "file for each layer; with --linears, its other matrices too, one file for each. Such a store is a checkpoint for every other verb and for the library; "
@@ -475,7 +475,7 @@ int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
 {
     struct kt_convert_args args = {.resume = false};
     struct kt_conversion conversion = {.cli = cli, .args = &args};
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_convert_command, argc, argv, &args))
         return cli->exit_code;
     /* errors name the option as it was written */
     const char *option = kt_cli_given(cli, "method") ? "method" : "backend";

@@ -182,32 +182,33 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
     return code;
 }
 
+static const struct kt_cli_option rows[] = {{.name = "options",
+                                             .type = KT_CLI_FLAG,
+                                             .offset = offsetof(struct args, options),
+                                             .help = "list the backends' options only"},
+                                            {.name = NULL}};
+const struct kt_cli_command kt_backends_command =
+    {.usage = "[NAME]... [OPTION]...",
+     .about =
+         "Lists every configured backend (or the named ones): its state and the reason, the "
+         "level in use, all levels, what it computes (experts, linears, attention), formats, and options "
+         "with their values and where each was set.\n"
+         "  loaded    ready\n"
+         "  disabled  its section says enabled = no\n"
+         "  unfit     this CPU misses what its section says it needs\n"
+         "  refused   it says itself that it cannot work here\n"
+         "  failed    its file is missing, unsafe, broken or of another ABI, or a\n"
+         "            setting is "
+         "wrong",
+     .options = rows,
+     .arguments = "NAME",
+     .max_arguments = 64};
+
 int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {{.name = "options",
-                                                 .type = KT_CLI_FLAG,
-                                                 .offset = offsetof(struct args, options),
-                                                 .help = "list the backends' options only"},
-                                                {.name = NULL}};
-    static const struct kt_cli_command command =
-        {.usage = "[NAME]...",
-         .about =
-             "Lists every configured backend (or the named ones): its state and the reason, the "
-             "level in use, all levels, what it computes (experts, linears, attention), formats, and options "
-             "with their values and where each was set.\n"
-             "  loaded    ready\n"
-             "  disabled  its section says enabled = no\n"
-             "  unfit     this CPU misses what its section says it needs\n"
-             "  refused   it says itself that it cannot work here\n"
-             "  failed    its file is missing, unsafe, broken or of another ABI, or a\n"
-             "            setting is "
-             "wrong",
-         .options = rows,
-         .arguments = "NAME",
-         .max_arguments = 64};
     struct args args = {.options = false};
     struct kt_context *context;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_backends_command, argc, argv, &args))
         return cli->exit_code;
     cli->shows_plugins = true;
     int code = kt_cli_context(cli, &context);

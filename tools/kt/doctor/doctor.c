@@ -491,17 +491,18 @@ static void examine(struct doctor *doctor)
     check_dispatch(doctor);
 }
 
+static const struct kt_cli_option rows[] = {KT_CLI_THREADS, {.name = NULL}};
+const struct kt_cli_command kt_doctor_command =
+    {.usage = "[OPTION]...",
+     .about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
+              "pages, memory and the plugins, and runs a small random layer through each loaded "
+              "backend. Exit status 1 if a check fails; what failed comes first, with what to do below it.",
+     .options = rows};
+
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {KT_CLI_THREADS, {.name = NULL}};
-    static const struct kt_cli_command command =
-        {.about =
-             "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
-             "pages, memory and the plugins, and runs a small random layer through each loaded "
-             "backend. Exit status 1 if a check fails; what failed comes first, with what to do below it.",
-         .options = rows};
     struct doctor doctor = {.cli = cli};
-    if (!kt_cli_parse(cli, &command, argc, argv, NULL))
+    if (!kt_cli_parse(cli, &kt_doctor_command, argc, argv, NULL))
         return cli->exit_code;
     int code = kt_cli_check_settings(cli);
     if (code != KT_EXIT_OK)

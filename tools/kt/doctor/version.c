@@ -160,16 +160,18 @@ static void add_level(const struct kt_cli *cli, struct kt_output *output)
     kt_output_note(output, text);
 }
 
+const struct kt_cli_command kt_version_command =
+    {.usage = "[OPTION]...",
+     .about = "Shows the versions of the command, of the library that it runs with, and of the "
+              "plugin ABI: plugins of the same major and of at most this minor can be loaded. Above "
+              "them, where the program, its prefix and its Python package are, and the level of "
+              "kernels that this CPU can run."};
+
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_command command = {
-        .about = "Shows the versions of the command, of the library that it runs with, and of the "
-                 "plugin ABI: plugins of the same major and of at most this minor can be loaded. Above "
-                 "them, where the program, its prefix and its Python package are, and the level of "
-                 "kernels that this CPU can run."};
     struct place place;
     char abi[32];
-    if (!kt_cli_parse(cli, &command, argc, argv, NULL))
+    if (!kt_cli_parse(cli, &kt_version_command, argc, argv, NULL))
         return cli->exit_code;
     int code = kt_cli_check_settings(cli);
     if (code != KT_EXIT_OK)

@@ -342,8 +342,8 @@ static const struct kt_cli_option options[] =
       .help = "tokens per batch that buffers are planned for (default 512)"},
      {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "MODEL",
+const struct kt_cli_command kt_explain_command = {
+    .usage = "MODEL [OPTION]...",
     .about =
         "For each layer with experts: which backend and level would run it, which were refused "
         "and why (with -v), and the memory that it takes. The same for the model's linears: weights "
@@ -358,7 +358,7 @@ int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
     struct sources sources;
     struct kt_checkpoint *experts = NULL;
     struct kt_context *context;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_explain_command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, args.model, &sources.checkpoint);
     if (code != KT_EXIT_OK)

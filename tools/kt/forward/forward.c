@@ -430,8 +430,8 @@ static const struct kt_cli_option options[] =
       .help = "most relative L2 error against the recorded output; implies --check"},
      {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "MODEL --input FILE",
+const struct kt_cli_command kt_forward_command =
+    {.usage = "MODEL --input FILE [OPTION]...",
      .about = "Runs layers with experts on recorded input: for each layer N the file holds "
               "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
               "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "
@@ -446,7 +446,7 @@ static const struct kt_cli_command command =
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
 {
     struct forward_run run = {.cli = cli, .args = {.tolerance = -1, .recorded_tolerance = -1}};
-    if (!kt_cli_parse(cli, &command, argc, argv, &run.args))
+    if (!kt_cli_parse(cli, &kt_forward_command, argc, argv, &run.args))
         return cli->exit_code;
     run.args.check |= run.args.tolerance >= 0 || run.args.recorded_tolerance >= 0;
     run.args.check |= run.args.expected != NULL;

@@ -47,6 +47,6 @@ int kt_cmd_model(struct kt_cli *cli, int argc, char **argv)
     if (action < 0)
         return cli->exit_code;
     if (action == MODEL_PULL || action == MODEL_VERIFY)
-        return kt_cmd_engine(cli, argc, argv);
+        return kt_cli_execute(cli);
     return run(cli, (enum model_action)action, &args);
 }

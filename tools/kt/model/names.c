@@ -2,6 +2,9 @@
 /* names.c - MODEL of a command line may be a path, or a name that kt model knows. */
 #define _GNU_SOURCE
 
+#include "tools/kt/model/names.h"
+#include "tools/kt/base/options.h"
+#include "tools/kt/model/options.h"
 #include "tools/kt/model/registry.h"
 
 #include <errno.h>
@@ -26,7 +29,7 @@ static bool may_be_name(const char *text)
     return is_repository;
 }
 
-bool kt_cli_model(struct kt_cli *cli, const char **path)
+bool model_find_path(struct kt_cli *cli, const char **path)
 {
     /* A path wins over a name, and needs no registry. */
     if (!is_missing(*path) || !may_be_name(*path) ||
@@ -50,13 +53,76 @@ bool kt_cli_model(struct kt_cli *cli, const char **path)
     return true;
 }
 
-void kt_cli_free_registry(struct kt_cli *cli)
+static void free_registry(struct kt_cli *cli)
 {
     if (cli->registry)
         registry_free(cli->registry);
     free(cli->registry);
     cli->registry = NULL;
     cli->model = NULL;
+}
+
+/* ---- names on a command line ---------------------------------------------------------------- */
+
+/* Arguments and options that are called MODEL may name a registered one. */
+static bool find_models(struct kt_cli *cli, const struct kt_cli_command *command,
+                        const struct kt_cli_rows *list, void *values)
+{
+    static const char word[] = "MODEL";
+    for (int i = 0; i < list->n_own; i++) {
+        const struct kt_cli_option *row = list->row[i];
+        const char **path = (const char **)((char *)values + row->offset);
+        if (row->type == KT_CLI_TEXT && row->argument && strcmp(row->argument, word) == 0 && *path &&
+            !model_find_path(cli, path))
+            return false;
+    }
+    if (!command->arguments || strncmp(command->arguments, word, sizeof(word) - 1) != 0 ||
+        cli->n_arguments == 0)
+        return true;
+    const char *path = cli->arguments[0];
+    if (!model_find_path(cli, &path))
+        return false;
+    cli->arguments[0] = (char *)path;
+    return true;
+}
+
+/* Settings that are kept with a model come before those of the command line, which win. */
+static void move_to_front(struct kt_cli *cli, size_t from)
+{
+    for (size_t i = from; i < cli->n_settings; i++) {
+        const char *text = cli->settings[i];
+        memmove(cli->settings + i - from + 1, cli->settings + i - from, from * sizeof(*cli->settings));
+        cli->settings[i - from] = text;
+    }
+}
+
+/* What is kept with the model stands for options that were not given. */
+static bool take_kept(struct kt_cli *cli, const struct kt_cli_command *command,
+                      const struct kt_cli_rows *list, void *values)
+{
+    for (size_t k = 0; cli->model && k < cli->model->n_pairs; k++) {
+        const struct registry_pair *pair = &cli->model->pairs[k];
+        bool is_taken =
+            command->serves ? model_find_kept(pair->key) != NULL : strcmp(pair->key, "experts") == 0;
+        for (int i = 0; i < list->n_own && is_taken; i++) {
+            const struct kt_cli_option *row = list->row[i];
+            size_t before = cli->n_settings;
+            if (row->hidden || row->type == KT_CLI_FLAG || list->seen[i] || strcmp(row->name, pair->key) != 0)
+                continue;
+            if (!kt_cli_take(cli, command, row, pair->value, values)) {
+                kt_cli_note(cli, "%s:%u has this --%s", cli->registry->path, pair->line, row->name);
+                return false;
+            }
+            move_to_front(cli, before);
+        }
+    }
+    return true;
+}
+
+static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_rows *list,
+                 void *values)
+{
+    return find_models(cli, command, list, values) && take_kept(cli, command, list, values);
 }
 
 /* ---- what may have been meant --------------------------------------------------------------- */
@@ -106,7 +172,7 @@ static const struct registry_model *find_known(const struct kt_cli *cli, const c
     return registry_read_known(cli, known) == KT_EXIT_OK ? registry_find(known, word) : NULL;
 }
 
-int kt_cli_fail_model(const struct kt_cli *cli, const char *path, const struct kt_error *error)
+static int fail_model(const struct kt_cli *cli, const char *path, const struct kt_error *error)
 {
     struct registry known = {.path = NULL};
     if (!is_missing(path))
@@ -135,3 +201,5 @@ int kt_cli_fail_model(const struct kt_cli *cli, const char *path, const struct k
     registry_free(&known);
     return code;
 }
+
+const struct kt_cli_models kt_models = {take, fail_model, free_registry};

@@ -6,25 +6,31 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+#define KEPT(word, kind, shown, least, most, words)                                                        \
+    {                                                                                                      \
+        .name = word, .type = kind, .argument = shown, .minimum = least, .maximum = most, .values = words, \
+        .help = "add, edit: kept for kt run"                                                               \
+    }
+
 const struct kt_cli_option model_kept[MODEL_N_KEPT + 1] =
-    {{.name = "experts", .type = KT_CLI_TEXT, .argument = "PATH"},
-     {.name = "served-model-name", .type = KT_CLI_TEXT, .argument = "NAME,..."},
-     {.name = "context", .type = KT_CLI_UINT, .argument = "N", .minimum = 1, .maximum = UINT32_MAX},
-     {.name = "kv-size", .type = KT_CLI_TEXT, .argument = "SIZE"},
-     {.name = "kv", .type = KT_CLI_CHOICE, .argument = "TYPE", .values = "bf16|q8_0|f32"},
-     {.name = "max-running", .type = KT_CLI_UINT, .argument = "N", .minimum = 1, .maximum = 1024},
-     {.name = "chat-template", .type = KT_CLI_TEXT, .argument = "FILE"},
-     {.name = "system", .type = KT_CLI_TEXT, .argument = "TEXT"},
-     {.name = "temperature", .type = KT_CLI_REAL, .argument = "X"},
-     {.name = "top-p", .type = KT_CLI_REAL, .argument = "X"},
-     {.name = "top-k", .type = KT_CLI_UINT, .argument = "N", .maximum = INT32_MAX},
-     {.name = "min-p", .type = KT_CLI_REAL, .argument = "X"},
-     {.name = "repetition-penalty", .type = KT_CLI_REAL, .argument = "X"},
-     {.name = "presence-penalty", .type = KT_CLI_REAL, .argument = "X"},
-     {.name = "frequency-penalty", .type = KT_CLI_REAL, .argument = "X"},
-     KT_CLI_BACKEND,
-     KT_CLI_THREADS,
-     KT_CLI_NUMA_NODES,
+    {KEPT("experts", KT_CLI_TEXT, "PATH", 0, 0, NULL),
+     KEPT("served-model-name", KT_CLI_TEXT, "NAME,...", 0, 0, NULL),
+     KEPT("context", KT_CLI_UINT, "N", 1, UINT32_MAX, NULL),
+     KEPT("kv-size", KT_CLI_TEXT, "SIZE", 0, 0, NULL),
+     KEPT("kv", KT_CLI_CHOICE, "TYPE", 0, 0, "bf16|q8_0|f32"),
+     KEPT("max-running", KT_CLI_UINT, "N", 1, 1024, NULL),
+     KEPT("chat-template", KT_CLI_TEXT, "FILE", 0, 0, NULL),
+     KEPT("system", KT_CLI_TEXT, "TEXT", 0, 0, NULL),
+     KEPT("temperature", KT_CLI_REAL, "X", 0, 0, NULL),
+     KEPT("top-p", KT_CLI_REAL, "X", 0, 0, NULL),
+     KEPT("top-k", KT_CLI_UINT, "N", 0, INT32_MAX, NULL),
+     KEPT("min-p", KT_CLI_REAL, "X", 0, 0, NULL),
+     KEPT("repetition-penalty", KT_CLI_REAL, "X", 0, 0, NULL),
+     KEPT("presence-penalty", KT_CLI_REAL, "X", 0, 0, NULL),
+     KEPT("frequency-penalty", KT_CLI_REAL, "X", 0, 0, NULL),
+     KEPT("backend", KT_CLI_SETTING, "NAME", 0, 0, "core.backend"),
+     KEPT("threads", KT_CLI_SETTING, "N", 0, 4096, "core.threads"),
+     KEPT("numa-nodes", KT_CLI_SETTING, "LIST", 0, 0, "core.numa_nodes"),
      {.name = NULL}};
 
 const struct kt_cli_option *model_find_kept(const char *key)
@@ -73,7 +79,8 @@ static const struct kt_cli_option own[] =
      ROW("retry-wait", retry_wait, KT_CLI_REAL, "SECONDS",
          "pull: its first pause before it asks again; each further one is twice as long (default: 0.25)"),
      ROW("dry-run", dry_run, KT_CLI_FLAG, NULL, "pull: say what would be fetched, and end"),
-     ROW("allow-http", allow_http, KT_CLI_FLAG, NULL, "pull: without encryption, from other machines, too")};
+     ROW("allow-http", allow_http, KT_CLI_FLAG, NULL, "pull: without encryption, from other machines, too"),
+     {.name = NULL}};
 
 static const char *const actions[MODEL_N_ACTIONS] = {"list",   "add",  "scan", "info",  "edit",
                                                      "remove", "path", "pull", "verify"};
@@ -143,38 +150,35 @@ static int check_words(const struct kt_cli *cli, enum model_action action, const
     return KT_EXIT_OK;
 }
 
+const struct kt_cli_command kt_model_command =
+    {.usage = "list [--known|--names]\n"
+              "add PATH [OPTION]...\n"
+              "scan [FOLDER]... [--add]\n"
+              "{info|path|remove} NAME\n"
+              "edit NAME OPTION...\n"
+              "pull REPOSITORY|NAME [OPTION]...\n"
+              "verify NAME|PATH",
+     .about = "Keeps names of models, which other verbs then take in place of a path, and options of kt run "
+              "with them.\n"
+              "  list    the models: where they are, how large, what is missing\n"
+              "  add     gives a checkpoint a name\n"
+              "  scan    finds checkpoints below folders, and with --add registers them\n"
+              "  info    all that is known of one\n"
+              "  edit    changes its names, its path, or options that are kept with it\n"
+              "  remove  forgets the name; files stay\n"
+              "  path    where it is, and nothing else",
+     .options = own,
+     .kept = model_kept,
+     .kept_offset = offsetof(struct model_args, kept),
+     .arguments = "list, add, scan, info, edit, remove, path, pull or verify",
+     .min_arguments = 1,
+     .max_arguments = 17};
+
 int model_parse(struct kt_cli *cli, int argc, char **argv, struct model_args *args)
 {
-    struct kt_cli_option rows[COUNT(own) + MODEL_N_KEPT + 1];
-    const struct kt_cli_command command =
-        {.usage = "list|add PATH|scan [FOLDER]...|info NAME|edit NAME|remove NAME|path NAME|pull REPOSITORY|"
-                  "verify NAME",
-         .about =
-             "Keeps names of models, which other verbs then take in place of a path, and options of kt run "
-             "with them.\n"
-             "  list    the models: where they are, how large, what is missing\n"
-             "  add     gives a checkpoint a name\n"
-             "  scan    finds checkpoints below folders, and with --add registers them\n"
-             "  info    all that is known of one\n"
-             "  edit    changes its names, its path, or options that are kept with it\n"
-             "  remove  forgets the name; files stay\n"
-             "  path    where it is, and nothing else",
-         .options = rows,
-         .arguments = "list, add, scan, info, edit, remove, path, pull or verify",
-         .min_arguments = 1,
-         .max_arguments = 17};
     args->retries = UINT64_MAX;
     args->retry_wait = -1;
-    memcpy(rows, own, sizeof(own));
-    for (size_t i = 0; i < MODEL_N_KEPT; i++)
-        rows[COUNT(own) + i] =
-            (struct kt_cli_option){.name = model_kept[i].name,
-                                   .type = KT_CLI_TEXT,
-                                   .offset = offsetof(struct model_args, kept) + i * sizeof(args->kept[0]),
-                                   .argument = model_kept[i].argument,
-                                   .help = "add, edit: kept for kt run"};
-    rows[COUNT(own) + MODEL_N_KEPT] = (struct kt_cli_option){.name = NULL};
-    if (!kt_cli_parse(cli, &command, argc, argv, args))
+    if (!kt_cli_parse(cli, &kt_model_command, argc, argv, args))
         return -1;
     int action = find_action(cli, cli->arguments[0]);
     cli->exit_code = action < 0 ? KT_EXIT_USAGE : check_words(cli, (enum model_action)action, args);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c - kt place: chooses the experts for a GPU, by a budget and by statistics of use. */
 #include "tools/kt/checkpoint/checkpoint.h"
+#include "tools/kt/model/names.h"
 #include "tools/kt/place/stats.h"
 #include "tools/kt/base/table.h"
 
@@ -501,8 +502,9 @@ static const struct kt_cli_option options[] =
       .help = "write the masks to this safetensors file: masks U8 [layers][experts]"},
      {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "[MODEL] [FILE...] --gpu-experts N|--ratio X|--total N | FILE... --update MASKS --max-moves N",
+const struct kt_cli_command kt_place_command =
+    {.usage = "[MODEL] [FILE]... (--gpu-experts N | --ratio X | --total N) [OPTION]...\n"
+              "FILE... --update MASKS --max-moves N [OPTION]...",
      .about =
          "Chooses which experts lie on a GPU, within a budget, and says how much of the use that the "
          "statistics in FILE... (added up) have recorded lies there. With --update, masks that an engine "
@@ -521,7 +523,7 @@ static bool take_first(struct kt_cli *cli, struct args *args)
     const char *path = cli->n_arguments > 0 ? cli->arguments[0] : NULL;
     if (args->model || !path)
         return true;
-    if (!kt_cli_model(cli, &path))
+    if (!model_find_path(cli, &path))
         return false;
     cli->arguments[0] = (char *)path;
     if (stat(path, &info) != 0)
@@ -547,7 +549,7 @@ int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
                                        .seed = 42,
                                        .ratio = -1,
                                        .placement = -1}};
-    if (!kt_cli_parse(cli, &command, argc, argv, &placing.args))
+    if (!kt_cli_parse(cli, &kt_place_command, argc, argv, &placing.args))
         return cli->exit_code;
     int code = take_first(cli, &placing.args) ? check_args(cli, &placing.args) : KT_EXIT_PROBLEM;
     if (code == KT_EXIT_OK)

@@ -152,8 +152,8 @@ static const struct kt_cli_option options[] = {{.name = "experts",
                                                 .help = "write the sum to this file of statistics"},
                                                {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "FILE...",
+const struct kt_cli_command kt_stats_command =
+    {.usage = "FILE... [OPTION]...",
      .about = "Shows how often the experts of each layer were asked for while a model ran, and how "
               "unevenly: the share of the tenth of the experts that was used most, the Gini coefficient "
               "(0: all equally) and the entropy (1: all equally). Several files are added up.",
@@ -167,7 +167,7 @@ int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv)
     struct args args = {.output = NULL};
     struct kt_stats *stats;
     struct kt_error error;
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_stats_command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_stats_read(cli, cli->arguments, cli->n_arguments, &stats);
     if (code != KT_EXIT_OK)

@@ -53,8 +53,10 @@ static const struct kt_cli_option options[] = {
      .help = "check: time that one check may take (default: 300)"},
     {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "check FILE.so|new NAME",
+const struct kt_cli_command kt_plugin_command = {
+    .usage = "check FILE.so [--config NAME.ini] [OPTION]...\n"
+             "new NAME [--dir DIR]\n"
+             "new --in-tree NAME [--like BACKEND] [--dir TREE]",
     .about =
         "check: does the plugin FILE.so, called kt_NAME.so, keep the contract of <kt/plugin.h>? It looks at "
         "symbols and instructions, and runs every function of every level that this CPU has, on random "
@@ -85,7 +87,7 @@ static int check_words(const struct kt_cli *cli)
 int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.check = {.timeout = 300, .cases = 3, .seed = 20261121}};
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_plugin_command, argc, argv, &args))
         return cli->exit_code;
     int code = check_words(cli);
     if (code != KT_EXIT_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tune.c - kt tune: finds values of the backends' tunables that are faster on this machine, and keeps them.
  */
+#include "tools/kt/bench/options.h"
 #include "tools/kt/tune/run.h"
 
 #include <inttypes.h>
@@ -18,93 +19,34 @@ struct args {
 };
 
 static const struct kt_cli_option options[] = {
-    {.name = "model",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, model),
-     .argument = "MODEL",
-     .hidden = true,
-     .is_argument = true,
-     .is_optional = true},
-    KT_CLI_LAYERS_OF("of the MODEL: 3, 0-3, 0,2 or all (default)"),
-    {.name = "backend",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, backend),
-     .argument = "LIST",
-     .help = "backends, \"llamafile,bf16\", or all (default: every loaded one but the reference; of a "
-             "MODEL's layers: the one that would run them)"},
-    {.name = "level",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, level),
-     .argument = "NAME",
-     .help = "level that the backends named by --backend must take, such as avx2"},
-    {.name = "shape",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, shape),
-     .argument = "NAME",
-     .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
-             "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
-    BENCH_LINEAR,
-    BENCH_ATTENTION,
-    {.name = "context",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, context),
-     .argument = "N",
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "of --attention: tokens before those of a call (default: 4096)"},
-    {.name = "cache",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, cache),
-     .argument = "LIST",
-     .help = "of --attention: forms of the cache, bf16, q8_0, f32 (default: bf16)"},
-    {.name = "source-type",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, source_type),
-     .argument = "LIST",
-     .help = "weight formats such as q4_k,q8_0 (default: the backend's usual one)"},
-    {.name = "tokens",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, tokens),
-     .argument = "LIST",
-     .help = "tokens of a call that count, all alike (default: 1,8,32,128)"},
-    {.name = "minutes",
-     .type = KT_CLI_REAL,
-     .offset = offsetof(struct args, minutes),
-     .argument = "N",
-     .help = "time for each backend and format at most, packing not counted (default: 5)"},
-    {.name = "min-time",
-     .type = KT_CLI_REAL,
-     .offset = offsetof(struct args, min_time),
-     .argument = "SECONDS",
-     .help = "length of a burst of calls, of which two make a pair (default: 0.02)"},
+    BENCH_MODEL(NULL),
+    OPTION_TEXT("backend", 0, backend, "LIST",
+                "backends, \"llamafile,bf16\", or all (default: every loaded one but the reference; of a "
+                "MODEL's layers: the one that would run them)"),
+    BENCH_SHAPE,
+    OPTION_UINT("context", 0, context, 1, 1 << 20, "N",
+                "of --attention: tokens before those of a call (default: 4096)"),
+    OPTION_TEXT("cache", 0, cache, "LIST",
+                "of --attention: forms of the cache, bf16, q8_0, f32 (default: bf16)"),
+    OPTION_TEXT("tokens", 0, tokens, "LIST", "tokens of a call that count, all alike (default: 1,8,32,128)"),
+    OPTION_REAL("minutes", 0, minutes, "N",
+                "time for each backend and format at most, packing not counted (default: 5)"),
+    OPTION_REAL("min-time", 0, min_time, "SECONDS",
+                "length of a burst of calls, of which two make a pair (default: 0.02)"),
     KT_CLI_THREADS,
     KT_CLI_NUMA_NODES,
-    {.name = "cycle",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, cycle),
-     .argument = "MIB",
-     .minimum = 2,
-     .maximum = 1 << 24,
-     .help = "weights to cycle over, in MiB (default: 1536 or three times the last-level cache)"},
-    {.name = "levels",
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, levels),
-     .help = "tune the backends named by --backend at every level that this CPU can run, and keep the "
-             "level that is fastest"},
-    {.name = "show",
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, show),
-     .help = "list what can be tuned and what is, and measure nothing"},
-    {.name = "reset",
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, reset),
-     .help = "remove the file with the values that were found"},
+    OPTION_FLAG("levels", 0, levels,
+                "tune the backends named by --backend at every level that this CPU can run, and keep the "
+                "level that is fastest"),
+    OPTION_FLAG("show", 0, show, "list what can be tuned and what is, and measure nothing"),
+    OPTION_FLAG("reset", 0, reset, "remove the file with the values that were found"),
     {.name = NULL},
 };
 
-static const struct kt_cli_command command = {
-    .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--linear LIST] "
-             "[--attention LIST] [--source-type LIST] [--tokens LIST] [--minutes N] [--threads N]",
+const struct kt_cli_command kt_tune_command = {
+    .usage = "[MODEL] [OPTION]...\n"
+             "--show\n"
+             "--reset",
     .about = "Looks for values of a backend's tunables, such as prefetch distances, with which it is faster "
              "on this machine, and writes them to tuned.ini beside kt.ini, from which every program "
              "reads them. Values are kept only if they are slower at no number of tokens and faster on the "
@@ -414,7 +356,7 @@ int kt_cmd_tune(struct kt_cli *cli, int argc, char **argv)
 {
     /* Bursts are long enough for the clock, the drawn routing and a wake-up not to matter. */
     struct args args = {.minutes = 5, .min_time = 0.02};
-    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+    if (!kt_cli_parse(cli, &kt_tune_command, argc, argv, &args))
         return cli->exit_code;
     if (args.backend != NULL && strcmp(args.backend, "auto") == 0)
         args.backend = NULL;

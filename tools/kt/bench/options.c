@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - the command line of kt bench, of which kt and kt-engine each run a part. */
+#include "tools/kt/bench/options.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define args bench_args /* as the rows that verbs share call it */
+
+static const struct kt_cli_option options[] = {
+    BENCH_MODEL("tokenize"),
+    OPTION_TEXT(
+        "backend", 'b', backend, "LIST",
+        "backends, \"llamafile,reference\", or all (default: every loaded one but the reference; of a MODEL: "
+        "the one that would run it)"),
+    BENCH_SHAPE,
+    OPTION_TEXT("context", 0, context, "LIST",
+                "of --attention: tokens before those of a call (default: 4096)"),
+    OPTION_TEXT(
+        "sequences", 0, sequences, "LIST",
+        "of --attention: sequences of a call, each with --tokens tokens; of -n: sequences that are written at "
+        "once (default: 1)"),
+    OPTION_TEXT(
+        "cache", 0, cache, "LIST",
+        "of --attention: forms of the cache, bf16, q8_0, f32; of -p, -n and -d: one form (default: bf16)"),
+    OPTION_TEXT("tokens", 0, tokens, "LIST",
+                "tokens of a call, such as 1,8,32 (default: 1, or all sizes of the trace's batches)"),
+    OPTION_TEXT(
+        "n-prompt", 'p', prompts, "LIST",
+        "the whole MODEL instead of its experts: it reads prompts of so many tokens, such as 512,2048"),
+    OPTION_TEXT("n-gen", 'n', answers, "LIST", "likewise: it writes so many tokens, one by one"),
+    OPTION_TEXT("n-depth", 'd', depths, "LIST",
+                "likewise: so many tokens stand before them (default: 0); alone, of -p 512 and -n 128"),
+    KT_CLI_EXPERTS(struct args),
+    OPTION_TEXT("tokenize", 0, tokenizer, "MODEL",
+                "how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE..."),
+    OPTION_TEXT("trace", 0, trace, "FILE",
+                "routing, router weights and hidden states of this trace, not drawn ones"),
+    OPTION_TEXT("record", 0, record, "FILE", "write the batches that are timed to this trace"),
+    OPTION_UINT("record-size", 0, record_size, 1, 1 << 20, "MIB",
+                "buffer of --record, in MiB; what does not fit is left out (default: 64)"),
+    KT_CLI_THREADS,
+    KT_CLI_NUMA_NODES,
+    OPTION_FLAG("levels", 0, levels,
+                "a row for every level that this CPU can run of the backends named by --backend"),
+    OPTION_UINT("runs", 0, runs, 1, 1000, "N",
+                "runs; the one with the smallest median counts (default: 3; of --tokenize the fastest of 5)"),
+    OPTION_UINT("repeats", 0, repeats, 1, 10000000, "N",
+                "calls of a run (default: as many as --min-time takes)"),
+    OPTION_REAL("min-time", 0, min_time, "SECONDS",
+                "length of a run, at least 5 calls, or of a row of --latency (default: 1)"),
+    OPTION_FLAG("load", 0, load,
+                "measure packing weights beside copying them, each into fresh memory, instead of a layer"),
+    OPTION_FLAG("dispatch", 0, dispatch, "measure starting the threads and their idling instead of a layer"),
+    OPTION_FLAG("latency", 0, latency, "measure how long submitted work waits before all threads are at it"),
+    OPTION_FLAG("limits", 0, limits,
+                "measure every way of reading and every multiply instruction instead of a layer"),
+    OPTION_FLAG("stream", 0, stream, "measure what submit and sync cost on a GPU's stream, and in a graph"),
+    OPTION_TEXT("runtime", 0, runtime, "LIBRARY",
+                "GPU runtime of --stream, such as libcudart.so.12 (default: any that is found)"),
+    {.name = NULL},
+};
+
+const struct kt_cli_command kt_bench_command = {
+    .usage = "[MODEL] [OPTION]...\n"
+             "MODEL [-p LIST] [-n LIST] [-d LIST] [OPTION]...\n"
+             "--tokenize MODEL FILE... [--runs N]",
+    .about =
+        "Runs a layer whose weights come from memory (of a MODEL, each kind of layer that it has; else one "
+        "out of random numbers), and says how near that is to the limits "
+        "measured in the same run on the same threads: the machine's read bandwidth and the "
+        "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
+        "that these limits allow, divided by the time that the layer took.\n"
+        "With -p, -n or -d it measures a whole model: how many tokens of a prompt it reads in a second, and "
+        "how many it writes. limit_fraction is the time that the limits allow, divided by the time that was "
+        "taken: reading each weight and each row of the cache once from memory, or, of prompts, the multiply "
+        "instruction's peak.",
+    .options = options,
+    .arguments = "FILE",
+    .max_arguments = INT_MAX, /* bench_parse counts them */
+    .opens_checkpoint = true,
+};
+
+/* Is the option in the list "--context, --tokens"? */
+static bool is_in(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += length)
+        if (at - list >= 2 && at[-1] == '-' && at[-2] == '-' && (at[length] == '\0' || at[length] == ','))
+            return true;
+    return false;
+}
+
+int bench_check_only(const struct kt_cli *cli, const struct kt_cli_option *rows, const char *what,
+                     const char *list)
+{
+    for (const struct kt_cli_option *row = rows; row->name; row++)
+        if (!row->hidden && kt_cli_given(cli, row->name) && !is_in(what, row->name) &&
+            !is_in(list, row->name))
+            return kt_cli_usage(cli, "--%s: %s goes with %s only", row->name, what, list);
+    return KT_EXIT_OK;
+}
+
+/* The options are all read before it is decided what they are of. */
+static enum bench_kind find_kind(const struct bench_args *given)
+{
+    return given->tokenizer                                    ? BENCH_TEXT
+           : given->prompts || given->answers || given->depths ? BENCH_WHOLE
+                                                               : BENCH_LAYER;
+}
+
+/* What belongs to --attention, and what does not. */
+static int check_attention(const struct kt_cli *cli, const struct bench_args *given)
+{
+    static const char list[] = "--context, --sequences, --cache, --tokens, --backend, --runs, --repeats, "
+                               "--min-time, --cycle, --threads, --numa-nodes";
+    const char *other = given->context     ? "--context is for"
+                        : given->sequences ? "--sequences is for --n-gen and"
+                        : given->cache     ? "--cache is for --n-prompt, --n-gen, --n-depth and"
+                                           : NULL;
+    if (!given->attention)
+        return other ? kt_cli_usage(cli, "%s --attention", other) : KT_EXIT_OK;
+    if (given->model)
+        return kt_cli_usage(cli, "%s: --attention goes with %s only", given->model, list);
+    return bench_check_only(cli, options, "--attention", list);
+}
+
+static int check(const struct kt_cli *cli, enum bench_kind kind, const struct bench_args *given)
+{
+    if (kind == BENCH_WHOLE && !given->model)
+        return kt_cli_usage(cli, "MODEL is missing");
+    if (kind == BENCH_TEXT && cli->n_arguments == 0)
+        return kt_cli_usage(cli, "FILE is missing");
+    if (kind != BENCH_TEXT && cli->n_arguments > 0)
+        return kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[0]);
+    if (kind == BENCH_TEXT && given->model)
+        return kt_cli_usage(cli, "--model: the model is that of --tokenize");
+    if (kind == BENCH_TEXT)
+        return bench_check_only(cli, options, "--tokenize", "--runs");
+    if (kind == BENCH_WHOLE)
+        return bench_check_only(cli, options, "a whole model",
+                                "--n-prompt, --n-gen, --n-depth, --sequences, --cache, --runs, --experts, "
+                                "--backend, --threads, --numa-nodes");
+    if (kt_cli_given(cli, "experts"))
+        return kt_cli_usage(cli, "--experts is for --n-prompt, --n-gen and --n-depth");
+    return check_attention(cli, given);
+}
+
+int bench_parse(struct kt_cli *cli, int argc, char **argv, struct bench_args *given)
+{
+    *given = (struct bench_args){.min_time = 1.0, .record_size = 64};
+    if (!kt_cli_parse(cli, &kt_bench_command, argc, argv, given))
+        return -1;
+    enum bench_kind kind = find_kind(given);
+    if (given->runs == 0)
+        given->runs = kind == BENCH_TEXT ? 5 : 3;
+    cli->exit_code = check(cli, kind, given);
+    return cli->exit_code == KT_EXIT_OK ? (int)kind : -1;
+}
