@@ -39,11 +39,12 @@ const char *kt_nearest(const char *word, const char *const *candidates, size_t n
         size_t other = strlen(candidates[i]);
         if (other > LONGEST)
             continue;
-        bool begins = length > 0 && strncmp(word, candidates[i], length) == 0;
         size_t distance = measure(word, length, candidates[i], other);
-        size_t changes = begins && distance > 0 ? 1 : distance;
-        size_t rank = changes * (LONGEST + 1) + distance; /* of those that begin so, the shortest */
-        if (changes <= FARTHEST && 2 * changes <= other && rank < least) {
+        bool begins = length > 0 && strncmp(word, candidates[i], length) == 0;
+        if (!begins && (distance > FARTHEST || 2 * distance > other))
+            continue;
+        size_t rank = distance + (begins ? 0 : LONGEST); /* of those that begin so, the shortest */
+        if (rank < least) {
             least = rank;
             nearest = candidates[i];
         }
