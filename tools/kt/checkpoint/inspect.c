@@ -3,7 +3,7 @@
 #include "tools/kt/checkpoint/linears.h"
 #include "tools/kt/checkpoint/checkpoint.h"
 #include "tools/kt/base/table.h"
-#include "tools/kt/explain/whole.h"
+#include "tools/kt/checkpoint/whole.h"
 
 #include <dirent.h>
 #include <inttypes.h>

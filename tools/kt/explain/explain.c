@@ -4,7 +4,7 @@
 #include "tools/kt/explain/explain.h"
 #include "tools/kt/checkpoint/linears.h"
 #include "tools/kt/checkpoint/checkpoint.h"
-#include "tools/kt/explain/whole.h"
+#include "tools/kt/checkpoint/whole.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whole.c - asks libktengine for the plan of a whole model. */
-#include "tools/kt/explain/whole.h"
+#include "tools/kt/checkpoint/whole.h"
 
 #include <dlfcn.h>
 #include <kt/engine.h>
