@@ -17,20 +17,9 @@ struct args {
 };
 
 static const struct kt_cli_option options[] =
-    {{.name = "file",
-      .letter = 'f',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, file),
-      .argument = "FILE",
-      .help = "read the ids from FILE, - for standard input"},
-     {.name = "jsonl",
-      .type = KT_CLI_FLAG,
-      .offset = offsetof(struct args, jsonl),
-      .help = "read an array of ids a line, write a JSON string a line"},
-     {.name = "no-specials",
-      .type = KT_CLI_FLAG,
-      .offset = offsetof(struct args, no_specials),
-      .help = "leave control tokens out"},
+    {OPTION_TEXT("file", 'f', file, "FILE", "read the ids from FILE, - for standard input"),
+     OPTION_FLAG("jsonl", 0, jsonl, "read an array of ids a line, write a JSON string a line"),
+     OPTION_FLAG("no-specials", 0, no_specials, "leave control tokens out"),
      {.name = NULL}};
 const struct kt_cli_command kt_detokenize_command = {
     .usage = "MODEL [ID]... [OPTION]...",

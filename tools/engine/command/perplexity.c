@@ -20,33 +20,16 @@ struct args {
     uint64_t context;
 };
 
-static const struct kt_cli_option options[] = {{.name = "context",
-                                                .type = KT_CLI_UINT,
-                                                .offset = offsetof(struct args, context),
-                                                .argument = "N",
-                                                .minimum = 4,
-                                                .maximum = 1 << 20,
-                                                .help = "tokens of a window (default: 512)"},
-                                               {.name = "save-logits",
-                                                .type = KT_CLI_TEXT,
-                                                .offset = offsetof(struct args, save),
-                                                .argument = "OUT",
-                                                .help = "record the logits that are counted, 4 bytes each"},
-                                               {.name = "kl-divergence",
-                                                .type = KT_CLI_TEXT,
-                                                .offset = offsetof(struct args, compare),
-                                                .argument = "RECORDED",
-                                                .help = "compare with logits that --save-logits recorded"},
-                                               {.name = "cache",
-                                                .type = KT_CLI_TEXT,
-                                                .offset = offsetof(struct args, cache),
-                                                .argument = "FORM",
-                                                .help = "form of the cache, bf16 (default), q8_0 or f32"},
-                                               KT_CLI_EXPERTS(struct args),
-                                               KT_CLI_BACKEND,
-                                               KT_CLI_THREADS,
-                                               KT_CLI_NUMA_NODES,
-                                               {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {OPTION_UINT("context", 0, context, 4, 1 << 20, "N", "tokens of a window (default: 512)"),
+     OPTION_TEXT("save-logits", 0, save, "OUT", "record the logits that are counted, 4 bytes each"),
+     OPTION_TEXT("kl-divergence", 0, compare, "RECORDED", "compare with logits that --save-logits recorded"),
+     OPTION_TEXT("cache", 0, cache, "FORM", "form of the cache, bf16 (default), q8_0 or f32"),
+     KT_CLI_EXPERTS(struct args),
+     KT_CLI_BACKEND,
+     KT_CLI_THREADS,
+     KT_CLI_NUMA_NODES,
+     {.name = NULL}};
 const struct kt_cli_command kt_perplexity_command = {
     .usage = "MODEL FILE [OPTION]...",
     .about =

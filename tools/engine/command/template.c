@@ -14,19 +14,12 @@ struct args {
 };
 
 static const struct kt_cli_option options[] =
-    {{.name = "request",
-      .letter = 'r',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, request),
-      .argument = "FILE",
-      .help = "render the JSON object in FILE, - for standard input: messages, "
-              "tools, add_generation_prompt and what else the template reads"},
-     {.name = "chat-template",
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, chat_template),
-      .argument = "FILE",
-      .help = "this template instead of the model's: a file, or chatml, llama3, "
-              "mistral or deepseek, which are built in"},
+    {OPTION_TEXT("request", 'r', request, "FILE",
+                 "render the JSON object in FILE, - for standard input: messages, "
+                 "tools, add_generation_prompt and what else the template reads"),
+     OPTION_TEXT("chat-template", 0, chat_template, "FILE",
+                 "this template instead of the model's: a file, or chatml, llama3, "
+                 "mistral or deepseek, which are built in"),
      {.name = NULL}};
 const struct kt_cli_command kt_template_command =
     {.usage = "MODEL [OPTION]...",

@@ -296,17 +296,10 @@ static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, struct kt
 }
 
 static const struct kt_cli_option rows[] = {KT_CLI_LAYERS,
-                                            {.name = "tensors",
-                                             .letter = 't',
-                                             .type = KT_CLI_FLAG,
-                                             .offset = offsetof(struct args, tensors),
-                                             .help = "list every tensor"},
-                                            {.name = "experts",
-                                             .type = KT_CLI_TEXT,
-                                             .offset = offsetof(struct args, experts),
-                                             .argument = "PATH",
-                                             .help = "for the whole model, take the experts from this "
-                                                     "store or file"},
+                                            OPTION_FLAG("tensors", 't', tensors, "list every tensor"),
+                                            OPTION_TEXT("experts", 0, experts, "PATH",
+                                                        "for the whole model, take the experts from this "
+                                                        "store or file"),
                                             {.name = NULL}};
 const struct kt_cli_command kt_inspect_command =
     {.usage = "MODEL [OPTION]...",

@@ -182,10 +182,8 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
     return code;
 }
 
-static const struct kt_cli_option rows[] = {{.name = "options",
-                                             .type = KT_CLI_FLAG,
-                                             .offset = offsetof(struct args, options),
-                                             .help = "list the backends' options only"},
+static const struct kt_cli_option rows[] = {OPTION_FLAG("options", 0, options,
+                                                        "list the backends' options only"),
                                             {.name = NULL}};
 const struct kt_cli_command kt_backends_command =
     {.usage = "[NAME]... [OPTION]...",

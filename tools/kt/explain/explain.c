@@ -328,18 +328,9 @@ static const struct kt_cli_option options[] =
      KT_CLI_METHOD,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
-     {.name = "experts",
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, experts),
-      .argument = "PATH",
-      .help = "take the experts from this store or file of the same model"},
-     {.name = "max-tokens",
-      .type = KT_CLI_UINT,
-      .offset = offsetof(struct args, max_tokens),
-      .minimum = 1,
-      .maximum = 1 << 20,
-      .argument = "N",
-      .help = "tokens per batch that buffers are planned for (default 512)"},
+     OPTION_TEXT("experts", 0, experts, "PATH", "take the experts from this store or file of the same model"),
+     OPTION_UINT("max-tokens", 0, max_tokens, 1, 1 << 20, "N",
+                 "tokens per batch that buffers are planned for (default 512)"),
      {.name = NULL}};
 
 const struct kt_cli_command kt_explain_command = {

@@ -140,16 +140,9 @@ static int show(struct kt_cli *cli, const struct args *args, const struct kt_sta
     return code;
 }
 
-static const struct kt_cli_option options[] = {{.name = "experts",
-                                                .type = KT_CLI_FLAG,
-                                                .offset = offsetof(struct args, experts),
-                                                .help = "a row for each expert"},
-                                               {.name = "output",
-                                                .letter = 'o',
-                                                .type = KT_CLI_TEXT,
-                                                .offset = offsetof(struct args, output),
-                                                .argument = "FILE",
-                                                .help = "write the sum to this file of statistics"},
+static const struct kt_cli_option options[] = {OPTION_FLAG("experts", 0, experts, "a row for each expert"),
+                                               OPTION_TEXT("output", 'o', output, "FILE",
+                                                           "write the sum to this file of statistics"),
                                                {.name = NULL}};
 
 const struct kt_cli_command kt_stats_command =
