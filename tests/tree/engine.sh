@@ -3,7 +3,7 @@
 # engine.sh - do files of tools/engine use only public headers, and rooms below their own?
 #
 # A folder is a room; the order is that of tools/engine/README: base, text and its parts as text.am includes them,
-# then those of the list below. Of other folders, the rooms of verbs, from command on, may use what judge() lists: the
+# then those of the list below. Of other folders, the rooms of verbs, from prompt on, may use what judge() lists: the
 # command's own options, tables, measurements and names of models; and no room anything else.
 set -eu
 source=${KT_TEST_SOURCE-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -23,6 +23,7 @@ top=tools/engine
         model \
         speculate \
         scheduler \
+        prompt \
         command \
         pull \
         serve \
@@ -65,7 +66,7 @@ judge() {
             print $1 ": " $2 " is no public header"
         else if ($2 ~ /^</)
             next
-        else if (floor[from] >= floor[top "command"] && header in shared)
+        else if (floor[from] >= floor[top "prompt"] && header in shared)
             next
         else if (index(header, top) != 1)
             print $1 ": " $2 " is of another folder"

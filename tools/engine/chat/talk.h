@@ -6,7 +6,7 @@
 #ifndef KT_ENGINE_CHAT_TALK_H
 #define KT_ENGINE_CHAT_TALK_H
 
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 
 enum kt_talk_kind { KT_TALK_REASONING, KT_TALK_CONTENT, KT_TALK_CALL };
 

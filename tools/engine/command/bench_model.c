@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_model.c - kt bench MODEL with -p, -n or -d: a whole model, beside what this machine's memory and
  * multiply instructions allow. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/command/bench.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/kt/bench/bench.h"
 #include "tools/kt/base/table.h"
-#include "tools/kt/bench/options.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_text.c - kt bench --tokenize: how fast text becomes ids, and ids text. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/command/bench.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/kt/base/table.h"
-#include "tools/kt/bench/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>

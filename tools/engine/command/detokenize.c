@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* detokenize.c - kt detokenize: ids to text. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/engine/base/dump.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* generate.c - kt generate: a model goes on with a text, or answers it. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 
 #include <inttypes.h>
 #include <stdio.h>

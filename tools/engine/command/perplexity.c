@@ -4,7 +4,7 @@
  * second half of each counts, as in llama.cpp, so that every counted token has at least half a window before
  * it.
  */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/engine/command/logits_file.h"
 #include "tools/kt/base/table.h"
 

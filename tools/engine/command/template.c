@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* template.c - kt template: renders a chat template, or says what it supports. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/engine/base/dump.h"
 #include "tools/kt/base/table.h"
 

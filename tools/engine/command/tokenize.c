@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tokenize.c - kt tokenize: text to ids. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/engine/text/utf8.h"
 #include "tools/kt/base/table.h"
 

@@ -3,7 +3,7 @@
 #ifndef KT_ENGINE_SERVE_SERVER_H
 #define KT_ENGINE_SERVE_SERVER_H
 
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/engine/serve/body.h"
 #include "tools/engine/serve/guard.h"
 #include "tools/engine/serve/history.h"

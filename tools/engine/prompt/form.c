@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* form.c - the form that an option wants answers to have. */
 #include "tools/engine/base/fail.h"
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 
 #include <stdlib.h>
 

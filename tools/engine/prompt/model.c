@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c - loads what the verbs on whole models need. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sampling.c - options of sampling, over what the model advises. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 
 #include <inttypes.h>
 #include <stdio.h>

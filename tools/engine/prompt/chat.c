@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chat.c - templates as the verbs take them, and messages as a model reads them. */
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 #include "tools/engine/base/dump.h"
 #include "tools/engine/base/fail.h"
 

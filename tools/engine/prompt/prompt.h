@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - the verbs of kt-engine, the program that `kt` runs for whatever needs text or whole models. */
-#ifndef KT_ENGINE_COMMAND_COMMAND_H
-#define KT_ENGINE_COMMAND_COMMAND_H
+/* prompt.h - what the verbs on whole models share: loading a model, its prompts, and the options of sampling.
+ */
+#ifndef KT_ENGINE_PROMPT_PROMPT_H
+#define KT_ENGINE_PROMPT_PROMPT_H
 
 #include "tools/engine/base/buffer.h"
 #include "tools/engine/sampling/reals.h"
@@ -13,12 +14,6 @@
 #include <kt/sampling.h>
 #include <kt/speculate.h>
 #include <kt/text.h>
-
-/* ---- bench_model.c ---- */
-
-struct bench_args;
-/* kt bench of a whole model. */
-int kt_bench_model(struct kt_cli *cli, const struct bench_args *args);
 
 /* ---- chat.c ---- */
 

@@ -2,7 +2,7 @@
 /* input.c - what the verbs read. */
 #define _GNU_SOURCE
 
-#include "tools/engine/command/command.h"
+#include "tools/engine/prompt/prompt.h"
 
 #include <errno.h>
 #include <stdio.h>
