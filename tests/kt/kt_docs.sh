@@ -77,6 +77,7 @@ for verb in $own_verbs $engine_verbs; do
     else
         cp "$dir/shared" "$dir/common"
     fi
+    grep -q "etc/man/kt-$verb\.1 " "$KT_TEST_SOURCE/etc/etc.am" || fail "etc/etc.am must list kt-$verb.1"
     usage >"$dir/usage"
     synopsis "$man/kt-$verb.1" >"$dir/man"
     same "$dir/usage" "$dir/man" "synopses of kt $verb" "--help" "kt-$verb(1)"

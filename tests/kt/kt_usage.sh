@@ -255,6 +255,19 @@ kt backends llamafle --set plugin.llamafile.module=x
 exits 1
 warns "no backend 'llamafle' is configured, did you mean llamafile?"
 
+# The programs that kt executes are not for people to run.
+program=$(dirname "$kt_program")/kt-engine
+if [ -n "$engine_verbs" ]; then
+    for words in 'bench x' version ''; do
+        command_line="kt-engine $words"
+        # shellcheck disable=SC2086 # a verb and its argument, or nothing
+        LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$program" $words >"$out" 2>"$err"
+        code=$?
+        [ "$code" -ne 0 ] || fail "the exit status must not be 0"
+        case $words in bench*) warns 'layers are measured by kt' ;; *) warns 'kt-engine is a part of kt' ;; esac
+    done
+fi
+
 # A shared option may stand before the verb; an option is given by its whole name.
 kt --format json version
 exits 0

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "tools/kt/base/options.h"
 #include "tools/kt/bench/options.h"
+#include "tools/kt/model/options.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -223,6 +224,26 @@ START_TEST(each_option_has_its_spellings_and_no_others)
 }
 END_TEST
 
+/* What is kept with a model are options of kt run, which take the same. */
+START_TEST(kept_options_are_those_of_run)
+{
+    const struct kt_cli_command *run = NULL;
+    for (size_t i = 0; i < N_VERBS; i++)
+        if (strcmp(verbs[i].name, "run") == 0)
+            run = verbs[i].command;
+    for (const struct kt_cli_option *kept = model_kept; run && kept->name; kept++) {
+        const struct kt_cli_option *row = run->options;
+        while (row->name && strcmp(row->name, kept->name) != 0)
+            row++;
+        ck_assert_msg(row->name && row->type == kept->type && row->minimum == kept->minimum &&
+                          row->maximum == kept->maximum && strcmp(row->argument, kept->argument) == 0 &&
+                          (row->values ? kept->values && strcmp(row->values, kept->values) == 0
+                                       : !kept->values),
+                      "--%s of kt model is not that of kt run", kept->name);
+    }
+}
+END_TEST
+
 /* What kt bench measures is decided by the options, whatever their spelling. */
 START_TEST(bench_measures_what_is_asked_for)
 {
@@ -259,6 +280,7 @@ int main(void)
     Suite *suite = suite_create("options");
     TCase *tests = tcase_create("options");
     tcase_add_loop_test(tests, each_option_has_its_spellings_and_no_others, 0, N_VERBS);
+    tcase_add_test(tests, kept_options_are_those_of_run);
     tcase_add_test(tests, bench_measures_what_is_asked_for);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
