@@ -102,6 +102,7 @@ struct kt_cli_option {
     bool is_argument;   /* hidden: the verb's first argument; the option is its older form */
     bool is_optional;   /* such an argument need not be there */
     const char *unless; /* nor is it one if this option was given */
+    const char *of;     /* the actions of the verb that take it, "add, edit"; NULL: all */
     const char *help;   /* one line or more, no newline */
 };
 
@@ -228,6 +229,10 @@ struct kt_cli_hint kt_cli_hint(const char *word, const char *const *candidates, 
 /* The same of the words in a text, "uniform|frequency" or with spaces or commas between them. */
 struct kt_cli_hint kt_cli_hint_of(const char *word, const char *words);
 
+/* Is the word in a list such as "add, edit"? */
+bool kt_cli_lists(const char *list, const char *word);
+/* Is an option given that the action does not take? Returns 0, or an exit code after a message. */
+int kt_cli_check_of(const struct kt_cli *cli, const struct kt_cli_command *command, const char *action);
 /* The index of a verb's action; -1 after a message, which says that `needed` is. */
 int kt_cli_action(const struct kt_cli *cli, const char *word, const char *const *actions, size_t n,
                   const char *needed);

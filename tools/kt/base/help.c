@@ -37,7 +37,9 @@ static void print_option(const struct kt_cli_option *row)
     int at = row->letter ? printf("  -%c, --%s", row->letter, row->name) : printf("      --%s", row->name);
     if (row->argument)
         at += printf(" %s", row->argument);
-    print_wrapped(row->help, 30, at);
+    char text[512];
+    snprintf(text, sizeof(text), "%s%s%s", row->of ? row->of : "", row->of ? ": " : "", row->help);
+    print_wrapped(text, 30, at);
 }
 
 int kt_cli_help_verb(const struct kt_cli *cli, const struct kt_cli_command *command)

@@ -3,6 +3,7 @@
 #include "tools/kt/bench/options.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #define args bench_args /* as the rows that verbs share call it */
@@ -81,23 +82,16 @@ const struct kt_cli_command kt_bench_command = {
     .opens_checkpoint = true,
 };
 
-/* Is the option in the list "--context, --tokens"? */
-static bool is_in(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)); at += length)
-        if (at - list >= 2 && at[-1] == '-' && at[-2] == '-' && (at[length] == '\0' || at[length] == ','))
-            return true;
-    return false;
-}
-
 int bench_check_only(const struct kt_cli *cli, const struct kt_cli_option *rows, const char *what,
                      const char *list)
 {
-    for (const struct kt_cli_option *row = rows; row->name; row++)
-        if (!row->hidden && kt_cli_given(cli, row->name) && !is_in(what, row->name) &&
-            !is_in(list, row->name))
+    for (const struct kt_cli_option *row = rows; row->name; row++) {
+        char word[64];
+        (void)snprintf(word, sizeof(word), "--%s", row->name);
+        if (!row->hidden && kt_cli_given(cli, row->name) && !kt_cli_lists(what, word) &&
+            !kt_cli_lists(list, word))
             return kt_cli_usage(cli, "--%s: %s goes with %s only", row->name, what, list);
+    }
     return KT_EXIT_OK;
 }
 

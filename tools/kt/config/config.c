@@ -145,11 +145,9 @@ struct args {
     bool system;
 };
 
-static const struct kt_cli_option options[] = {{.name = "system",
-                                                .type = KT_CLI_FLAG,
-                                                .offset = offsetof(struct args, system),
-                                                .help =
-                                                    "set, unset: the machine's kt.ini instead of the user's"},
+static const struct kt_cli_option options[] = {{KT_OPTION("system", 0, KT_CLI_FLAG, system, NULL,
+                                                          "the machine's kt.ini instead of the user's"),
+                                                .of = "set, unset"},
                                                {.name = NULL}};
 
 const struct kt_cli_command kt_config_command =
@@ -186,11 +184,9 @@ static int check_words(const struct kt_cli *cli, enum action action, const struc
                             cli->arguments[cli->n_arguments - 1]);
     if (cli->n_arguments > counts[action])
         return kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[counts[action]]);
-    if (args->system && action != SET && action != UNSET)
-        return kt_cli_usage(cli, "--system is an option of kt config set and unset");
     if (args->system && cli->config_file)
         return kt_cli_usage(cli, "--system and --config name two files");
-    return KT_EXIT_OK;
+    return kt_cli_check_of(cli, &kt_config_command, actions[action]);
 }
 
 static int run_action(struct kt_cli *cli, enum action action, const struct args *args)

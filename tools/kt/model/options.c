@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 #define KEPT(word, kind, shown, least, most, words)                                                        \
     {                                                                                                      \
         .name = word, .type = kind, .argument = shown, .minimum = least, .maximum = most, .values = words, \
-        .help = "add, edit: kept for kt run"                                                               \
+        .of = "add, edit", .help = "kept for kt run"                                                       \
     }
 
 const struct kt_cli_option model_kept[MODEL_N_KEPT + 1] =
@@ -41,45 +39,38 @@ const struct kt_cli_option *model_find_kept(const char *key)
     return NULL;
 }
 
-#define ROW(word, field, kind, shown, about)                                                         \
-    {                                                                                                \
-        .name = word, .type = kind, .offset = offsetof(struct model_args, field), .argument = shown, \
-        .help = about                                                                                \
-    }
-
-#define NUMBER(word, field, least, most, about)                                                           \
-    {                                                                                                     \
-        .name = word, .type = KT_CLI_UINT, .offset = offsetof(struct model_args, field), .argument = "N", \
-        .minimum = least, .maximum = most, .help = about                                                  \
-    }
+#define ROW(word, field, kind, actions, shown, about)                                        \
+    .name = word, .type = kind, .offset = offsetof(struct model_args, field), .of = actions, \
+    .argument = shown, .help = about
 
 static const struct kt_cli_option own[] =
-    {ROW("known", known, KT_CLI_FLAG, NULL, "list: known models instead, and where they are published"),
-     ROW("names", names, KT_CLI_FLAG, NULL, "list: names alone, one a line; no model is read"),
-     ROW("add", add, KT_CLI_FLAG, NULL, "scan: register what is found"),
-     ROW("name", name, KT_CLI_TEXT, "NAME", "add, pull: what to call it; edit: its new name"),
-     ROW("aliases", aliases, KT_CLI_TEXT, "NAME,...", "add, edit, pull: further names"),
-     ROW("path", path, KT_CLI_TEXT, "PATH", "edit: where the model is now"),
-     ROW("unset", unset, KT_CLI_TEXTS, "KEY", "edit: take an option out; may be given more than once"),
-     ROW("file", file, KT_CLI_TEXTS, "PATTERN",
-         "pull: these files, such as '*Q4_K_M*'; may be given more than once"),
-     ROW("to", to, KT_CLI_TEXT, "FOLDER",
-         "pull: where files go (default: below kt-kernel's folder for data)"),
-     ROW("revision", revision, KT_CLI_TEXT, "NAME", "pull: a branch, tag or commit (default: the main one)"),
-     {.name = "hub",
-      .type = KT_CLI_CHOICE,
-      .offset = offsetof(struct model_args, hub),
-      .values = "huggingface|modelscope",
-      .argument = "NAME",
-      .help = "pull: huggingface (default) or modelscope"},
-     NUMBER("jobs", jobs, 1, 16, "pull: files that are fetched at once (default: 4)"),
-     NUMBER("timeout", timeout, 1, 3600,
-            "pull: seconds without a byte after which it asks again (default: 60)"),
-     NUMBER("retries", retries, 0, 100, "pull: how often it does, if nothing comes (default: 5)"),
-     ROW("retry-wait", retry_wait, KT_CLI_REAL, "SECONDS",
-         "pull: its first pause before it asks again; each further one is twice as long (default: 0.25)"),
-     ROW("dry-run", dry_run, KT_CLI_FLAG, NULL, "pull: say what would be fetched, and end"),
-     ROW("allow-http", allow_http, KT_CLI_FLAG, NULL, "pull: without encryption, from other machines, too"),
+    {{ROW("known", known, KT_CLI_FLAG, "list", NULL, "known models instead, and where they are published")},
+     {ROW("names", names, KT_CLI_FLAG, "list", NULL, "names alone, one a line; no model is read")},
+     {ROW("add", add, KT_CLI_FLAG, "scan", NULL, "register what is found")},
+     {ROW("name", name, KT_CLI_TEXT, "add, edit, pull", "NAME", "its name, or its new one")},
+     {ROW("aliases", aliases, KT_CLI_TEXT, "add, edit, pull", "NAME,...", "further names")},
+     {ROW("path", path, KT_CLI_TEXT, "edit", "PATH", "where the model is now")},
+     {ROW("unset", unset, KT_CLI_TEXTS, "edit", "KEY", "take an option out; may be given more than once")},
+     {ROW("file", file, KT_CLI_TEXTS, "pull", "PATTERN",
+          "these files, such as '*Q4_K_M*'; may be given more than once")},
+     {ROW("to", to, KT_CLI_TEXT, "pull", "FOLDER",
+          "where files go (default: below kt-kernel's folder for data)")},
+     {ROW("revision", revision, KT_CLI_TEXT, "pull", "NAME",
+          "a branch, tag or commit (default: the main one)")},
+     {ROW("hub", hub, KT_CLI_CHOICE, "pull", "NAME", "huggingface (default) or modelscope"),
+      .values = "huggingface|modelscope"},
+     {ROW("jobs", jobs, KT_CLI_UINT, "pull", "N", "files that are fetched at once (default: 4)"),
+      .minimum = 1, .maximum = 16},
+     {ROW("timeout", timeout, KT_CLI_UINT, "pull", "N",
+          "seconds without a byte after which it asks again (default: 60)"),
+      .minimum = 1, .maximum = 3600},
+     {ROW("retries", retries, KT_CLI_UINT, "pull", "N", "how often it does, if nothing comes (default: 5)"),
+      .maximum = 100},
+     {ROW("retry-wait", retry_wait, KT_CLI_REAL, "pull", "SECONDS",
+          "its first pause before it asks again; each further one is twice as long (default: 0.25)")},
+     {ROW("dry-run", dry_run, KT_CLI_FLAG, "pull", NULL, "say what would be fetched, and end")},
+     {ROW("allow-http", allow_http, KT_CLI_FLAG, "pull", NULL,
+          "without encryption, from other machines, too")},
      {.name = NULL}};
 
 static const char *const actions[MODEL_N_ACTIONS] = {"list",   "add",  "scan", "info",  "edit",
@@ -93,40 +84,7 @@ static int find_action(const struct kt_cli *cli, const char *word)
                          "list, add, scan, info, edit, remove, path, pull or verify");
 }
 
-/* The first option that was given and that the action does not take; NULL: none. */
-static const char *find_stray(const struct model_args *args, enum model_action action)
-{
-    bool adds = action == MODEL_ADD, edits = action == MODEL_EDIT, pulls = action == MODEL_PULL;
-    const struct {
-        const char *name;
-        bool given, taken;
-    } rules[] = {{"known", args->known, action == MODEL_LIST},
-                 {"names", args->names, action == MODEL_LIST},
-                 {"add", args->add, action == MODEL_SCAN},
-                 {"name", args->name != NULL, adds || edits || pulls},
-                 {"aliases", args->aliases != NULL, adds || edits || pulls},
-                 {"path", args->path != NULL, edits},
-                 {"unset", args->unset.n > 0, edits},
-                 {"file", args->file.n > 0, pulls},
-                 {"to", args->to != NULL, pulls},
-                 {"revision", args->revision != NULL, pulls},
-                 {"hub", args->hub != 0, pulls},
-                 {"jobs", args->jobs != 0, pulls},
-                 {"timeout", args->timeout != 0, pulls},
-                 {"retries", args->retries != UINT64_MAX, pulls},
-                 {"retry-wait", args->retry_wait >= 0, pulls},
-                 {"dry-run", args->dry_run, pulls},
-                 {"allow-http", args->allow_http, pulls}};
-    for (size_t i = 0; i < COUNT(rules); i++)
-        if (rules[i].given && !rules[i].taken)
-            return rules[i].name;
-    for (size_t i = 0; i < MODEL_N_KEPT; i++)
-        if (args->kept[i] && !adds && !edits)
-            return model_kept[i].name;
-    return NULL;
-}
-
-static int check_words(const struct kt_cli *cli, enum model_action action, const struct model_args *args)
+static int check_words(const struct kt_cli *cli, enum model_action action)
 {
     static const struct {
         int least, most;
@@ -140,14 +98,11 @@ static int check_words(const struct kt_cli *cli, enum model_action action, const
                                  [MODEL_PATH] = {1, 1, "NAME"},
                                  [MODEL_PULL] = {1, 1, "REPOSITORY or NAME"},
                                  [MODEL_VERIFY] = {1, 1, "NAME or PATH"}};
-    const char *stray = find_stray(args, action);
     if (cli->n_arguments - 1 < counts[action].least)
         return kt_cli_usage(cli, "%s is missing after %s", counts[action].missing, actions[action]);
     if (cli->n_arguments - 1 > counts[action].most)
         return kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[counts[action].most + 1]);
-    if (stray)
-        return kt_cli_usage(cli, "--%s is no option of kt model %s", stray, actions[action]);
-    return KT_EXIT_OK;
+    return kt_cli_check_of(cli, &kt_model_command, actions[action]);
 }
 
 const struct kt_cli_command kt_model_command =
@@ -181,7 +136,7 @@ int model_parse(struct kt_cli *cli, int argc, char **argv, struct model_args *ar
     if (!kt_cli_parse(cli, &kt_model_command, argc, argv, args))
         return -1;
     int action = find_action(cli, cli->arguments[0]);
-    cli->exit_code = action < 0 ? KT_EXIT_USAGE : check_words(cli, (enum model_action)action, args);
+    cli->exit_code = action < 0 ? KT_EXIT_USAGE : check_words(cli, (enum model_action)action);
     cli->arguments++;
     cli->n_arguments--;
     return cli->exit_code == KT_EXIT_OK ? action : -1;
