@@ -219,6 +219,12 @@ kt plugin check
 refused '^kt plugin: error: FILE.so is missing after check'
 kt plugin new
 refused '^kt plugin: error: NAME is missing after new'
+kt model list --hub huggingface
+refused '--hub is not an option of kt model list'
+kt model info x --kv q8_0
+refused '--kv is not an option of kt model info'
+kt config show --system
+refused '--system is not an option of kt config show'
 kt quant
 refused "unknown verb 'quant', did you mean 'convert'?"
 

@@ -80,8 +80,7 @@ static int find_action(const struct kt_cli *cli, const char *word)
 {
     if (strcmp(word, "rm") == 0)
         word = "remove";
-    return kt_cli_action(cli, word, actions, MODEL_N_ACTIONS,
-                         "list, add, scan, info, edit, remove, path, pull or verify");
+    return kt_cli_action(cli, word, actions, MODEL_N_ACTIONS, kt_model_command.arguments);
 }
 
 static int check_words(const struct kt_cli *cli, enum model_action action)
