@@ -31,6 +31,17 @@ mistake 2 'say of which backend' tune --levels
 mistake 2 '--linear 256x256 goes with no --shape' tune --linear 256x256 --shape 256,256,4,2
 mistake 2 'at most ' tune --tokens 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33
 mistake 2 'goes with --context, --sequences' bench --attention gpt-oss "$model"
+mistake 2 '--levels: --attention goes with --context' bench --attention gpt-oss --levels
+mistake 2 '--context is for --attention' bench --context 5
+mistake 2 '--sequences is for --n-gen and --attention' bench --sequences 5
+mistake 2 '--cache is for --n-prompt' bench --cache bf16
+mistake 2 'MODEL is missing' bench -vn 5
+mistake 2 "'y' is one argument too many" bench x -p5 y
+mistake 2 '--limits: a whole model goes with --n-prompt' bench "$model" -n 5 --limits
+mistake 2 '--experts is for --n-prompt' bench "$model" --experts x
+mistake 2 'FILE is missing' bench --tokenize x
+mistake 2 '--model: the model is that of --tokenize' bench --tokenize x --model y z
+mistake 2 '--shape: --tokenize goes with --runs only' bench --tokenize x y --shape 1,2,3,4
 mistake 2 '--cache x is not known; bf16, q8_0 and f32 are' bench --attention 2/1x32:16 --cache x
 mistake 2 'no plugin none is configured' bench --attention 2/1x32:16 --backend none
 mistake 2 'no plugin none is configured' tune --attention 2/1x32:16 --backend none
@@ -102,6 +113,7 @@ mistake 2 '--json and --json-schema exclude each other' generate "$model" --prom
 mistake 2 '--format does not go with it' generate "$model" --prompt a --format json
 mistake 1 'the model has no chat template' generate "$model" --prompt a --chat
 mistake 1 'the model has no chat template' template "$model"
+mistake 2 'did you mean AMXINT4' bench "$model" -n 5 -b AMXINT9
 case $engine_verbs in *chat*) mistake 1 'template gives it one' chat "$model" --prompt x ;; esac
 mistake 2 '--n-prompt: 0 must be 1 to 1048576' bench "$model" --n-prompt 0
 echo '{"a": 1}' >"$dir/lines"
