@@ -370,6 +370,40 @@ UNMET = ('{"minLength": 2, "maxLength": 1}', '{"pattern": "^a$", "minLength": 2}
          '{"allOf": [{"minimum": 3}, {"maximum": 1}]}', '{"type": ["integer", "null"], "minimum": 5, "maximum": 4}')
 
 
+# What must not fit, depends on something, or is counted: walks must be valid.
+KIND = {"properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}, "s": {"type": "string"}}, "type": "object"}
+WALKED = (
+    dict(KIND, **{"if": {"properties": {"kind": {"const": "a"}}, "required": ["kind"]}, "then": {"required": ["n"]},
+                  "else": {"not": {"required": ["n"]}}}),
+    dict(KIND, dependentRequired={"kind": ["n"], "s": ["kind"]}, maxProperties=3, minProperties=1),
+    dict(KIND, dependentSchemas={"n": {"properties": {"s": {"minLength": 2}}, "required": ["s"]}}, unevaluatedProperties=False),
+    dict(KIND, **{"not": {"properties": {"n": {"minimum": 5}}, "required": ["n"]}, "propertyNames": {"maxLength": 4}}),
+    {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}, {"type": "integer"}, {"minimum": 3}]},
+    {"anyOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}, {"properties": {"b": {"type": "null"}}}],
+     "type": "object", "unevaluatedProperties": {"type": "boolean"}},
+    {"type": "array", "contains": {"type": "integer", "multipleOf": 3}, "minContains": 2, "maxContains": 3, "items": {"type": "integer"}},
+    {"type": "array", "items": {"enum": [1, "1", None, [1], [2]]}, "uniqueItems": True, "minItems": 2},
+    {"type": "array", "prefixItems": [{"type": "null"}], "contains": {"type": "string"}, "unevaluatedItems": {"type": "boolean"}},
+    {"type": "array", "not": {"items": {"type": "string"}}, "maxItems": 4},
+    {"not": {"enum": ["a", 1, 2.5, None, True, {"a": 1}]}},
+    {"type": "number", "not": {"anyOf": [{"type": "integer"}, {"minimum": 0.5, "maximum": 7}]}},
+    {"type": "integer", "not": {"multipleOf": 3}, "minimum": -50},
+    {"type": "string", "allOf": [{"pattern": "[0-9]"}, {"pattern": "[a-z]"}, {"not": {"pattern": "^a"}}], "minLength": 3, "maxLength": 6},
+    {"type": "string", "format": "date", "pattern": "^2", "not": {"pattern": "-02-"}},
+    {"minProperties": 1, "minItems": 1, "minLength": 1, "minimum": 1})
+
+
+def check_walked(engine, r, counts):
+    for schema in WALKED:
+        kind = jsonschema.Draft202012Validator
+        validator, grammar = kind(for_python(schema), format_checker=kind.FORMAT_CHECKER), engine.grammar(schema)
+        for _ in range(4):
+            text = walk(engine, r, grammar, schema)
+            counts["walks" if text is not None else "cut"] += 1
+            assert text is None or validator.is_valid(json.loads(text)), (schema, text)
+        engine.lib.kt_grammar_destroy(grammar)
+
+
 def check_unmet(engine, by_bytes):
     """Nothing of one type fits, but null does."""
     for written in UNMET:
@@ -386,6 +420,7 @@ def main():
     by_bytes = {text[0]: i for i, text in engine.tokens.items() if len(text) == 1}
     counts = dict.fromkeys(("walks", "cut", "documents", "invalid", "refused", "numbers"), 0)
     check_unmet(engine, by_bytes)
+    check_walked(engine, r, counts)
     check(engine, r, TREE, lambda: draw_tree(r), by_bytes, counts)
     for _ in range(cases):
         schema, draw = make(r)
