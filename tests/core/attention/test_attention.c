@@ -3,6 +3,7 @@
  * test_attention.c - attention of all shapes and forms at the levels that this CPU has, against its
  * definition in float64 over the numbers that the cache holds; the same bits whatever else runs.
  */
+#include "tests/checkkernel/lanes.h"
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
 
@@ -35,26 +36,79 @@ static struct rounding find_rounding(const struct world *world)
     return (struct rounding){0x1p-8, 0x1p-8, 0};
 }
 
-/* How far a score may be off before it is scaled: what the query's rounding makes of each product, and what
- * float32 does to the sum. */
-static double bound_score(const struct rounding *rounding, const float *query, const float *key, uint32_t n)
+#define MOST_NUMBERS 1024 /* of a head */
+
+/* Of a query: its numbers, and for each the largest of its KT_KV_GROUP. */
+struct query {
+    double number[MOST_NUMBERS], most[MOST_NUMBERS];
+};
+
+static void read_query(const float *numbers, uint32_t n, struct query *query)
 {
-    double all = 0, groups = 0;
     for (uint32_t i = 0, end; i < n; i = end) {
-        double most = 0, keys = 0;
+        double most = 0;
         for (end = i; end < n && end < i + KT_KV_GROUP; end++) {
-            all += fabs((double)query[end] * (double)key[end]);
-            most = fmax(most, fabs((double)query[end]));
-            keys += fabs((double)key[end]);
+            query->number[end] = (double)numbers[end];
+            most = fmax(most, fabs(query->number[end]));
         }
-        groups += most * keys;
+        for (uint32_t g = i; g < end; g++)
+            query->most[g] = most;
     }
-    return all * (rounding->query + (n + 2) * 0x1p-23) + groups * rounding->group;
 }
 
-/* Output of head h of a query at `position` in float64, and how far a level may be off: a score by the
- * rounding of its queries and of its sum, a weight by that, its exp and its rounding, an output by those. */
-static void define(const struct world *world, const float *query, uint32_t h, uint64_t position,
+/* The sums of products of a query with a key, of their sizes, and of the key's with the groups' largest. */
+struct score {
+    double sum, sizes, groups;
+};
+
+LANES_CLONES static struct score multiply_key(const struct query *query, const float *key, uint32_t n)
+{
+    lanes sum = {0}, sizes = {0}, groups = {0}, at, number;
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes_load_floats(key + i, &at);
+        lanes_load(query->most + i, &number);
+        number *= at;
+        lanes_add_size(&groups, &number);
+        lanes_load(query->number + i, &number);
+        number *= at;
+        sum += number;
+        lanes_add_size(&sizes, &number);
+    }
+    struct score score = {lanes_sum(&sum), lanes_sum(&sizes), lanes_sum(&groups)};
+    for (; i < n; i++) {
+        score.sum += query->number[i] * (double)key[i];
+        score.sizes += fabs(query->number[i] * (double)key[i]);
+        score.groups += query->most[i] * fabs((double)key[i]);
+    }
+    return score;
+}
+
+/* Adds a value times its weight, and the sizes of that. */
+LANES_CLONES static void add_value(const float *value, double weight, uint32_t n, double *out, double *bound)
+{
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        lanes part, sum;
+        lanes_load_floats(value + c, &part);
+        part *= weight;
+        lanes_load(out + c, &sum);
+        sum += part;
+        memcpy(out + c, &sum, sizeof sum);
+        lanes_load(bound + c, &sum);
+        lanes_add_size(&sum, &part);
+        memcpy(bound + c, &sum, sizeof sum);
+    }
+    for (; c < n; c++) {
+        out[c] += weight * (double)value[c];
+        bound[c] += fabs(weight * (double)value[c]);
+    }
+}
+
+/* Output of head h of a query at `position` in float64, and how far a level may be off: a score by what the
+ * rounding of its query makes of each product and float32 of the sum, a weight by that, its exp and its
+ * rounding, an output by those. */
+static void define(const struct world *world, const float *numbers, uint32_t h, uint64_t position,
                    const float *keys, const float *values, double *out, double *bound)
 {
     const struct shape *shape = world->shape;
@@ -68,13 +122,14 @@ static void define(const struct world *world, const float *query, uint32_t h, ui
     double *score = malloc(n * sizeof *score), max = -INFINITY, off = 0;
     const struct rounding rounding = find_rounding(world);
     double scale = 1 / sqrt((double)shape->key_size), cap = (double)shape->softcap;
+    struct query query;
+    read_query(numbers, shape->key_size, &query);
     for (uint64_t j = 0; j < n; j++) {
         const float *key = keys + (first + j) * key_width + kv_head * shape->key_size;
-        double s = 0;
-        for (uint32_t i = 0; i < shape->key_size; i++)
-            s += (double)query[i] * (double)key[i];
-        s *= scale;
-        off = fmax(off, scale * bound_score(&rounding, query, key, shape->key_size));
+        struct score product = multiply_key(&query, key, shape->key_size);
+        double s = product.sum * scale;
+        off = fmax(off, scale * (product.sizes * (rounding.query + (shape->key_size + 2) * 0x1p-23) +
+                                 product.groups * rounding.group));
         score[j] = cap > 0 ? cap * tanh(s / cap) : s;
         max = fmax(max, score[j]);
     }
@@ -86,14 +141,8 @@ static void define(const struct world *world, const float *query, uint32_t h, ui
     double relative = 2 * (expm1(off) + rounding.weight + (double)(n + 16) * 0x1p-23);
     memset(out, 0, shape->value_size * sizeof *out);
     memset(bound, 0, shape->value_size * sizeof *bound);
-    for (uint64_t j = 0; j < n; j++) {
-        const float *value = v + (first + j) * value_width + value_head;
-        for (uint32_t c = 0; c < shape->value_size; c++) {
-            double part = score[j] * (double)value[c];
-            out[c] += part;
-            bound[c] += fabs(part);
-        }
-    }
+    for (uint64_t j = 0; j < n; j++)
+        add_value(v + (first + j) * value_width + value_head, score[j], shape->value_size, out, bound);
     for (uint32_t c = 0; c < shape->value_size; c++) {
         out[c] /= sum;
         bound[c] = relative * bound[c] / sum + 0x1p-140;
@@ -108,7 +157,7 @@ static void check(const struct world *world, const struct request *request, cons
 {
     const struct shape *shape = world->shape;
     const struct kt_attention_item *item = &request->item;
-    double expected[1024], bound[1024];
+    double expected[MOST_NUMBERS], bound[MOST_NUMBERS];
     for (uint32_t t = 0; t < item->n_tokens; t += t + 40 < item->n_tokens ? 37 : 1)
         for (uint32_t h = 0; h<shape->n_heads; h += shape->n_heads> 20 ? 7 : 1) {
             uint64_t at = (uint64_t)t * shape->n_heads + h;

@@ -274,8 +274,8 @@ static void check_head(const struct rule *rule, uint32_t head, const float *stat
     uint32_t per_key = rule->heads / rule->key_heads;
     uint32_t key_head = rule->order == KT_DELTA_GROUPED ? head / per_key : head % rule->key_heads;
     double *s = malloc(sizeof(double) * n * m);
-    for (uint32_t i = 0; i < n * m; i++)
-        s[i] = (double)rule->state[(size_t)head * n * m + i];
+    for (uint32_t i = 0; i < n * m; i++) /* a column in one piece */
+        s[i % m * n + i / m] = (double)rule->state[(size_t)head * n * m + i];
     for (uint32_t c = 0; c < m; c++) {
         double most = 0.0, error = 0.0;
         for (uint32_t t = 0; t < rule->rows; t++) {
@@ -286,21 +286,21 @@ static void check_head(const struct rule *rule, uint32_t head, const float *stat
                    out = 0.0;
             double v = (double)rule->value[t * rule->value_stride + head * m + c];
             for (uint32_t i = 0; i < n; i++) {
-                s[i * m + c] *= decay;
-                recalled += s[i * m + c] * (double)k[i];
-                magnitude += fabs(s[i * m + c]);
+                s[c * n + i] *= decay;
+                recalled += s[c * n + i] * (double)k[i];
+                magnitude += fabs(s[c * n + i]);
             }
             double d = (double)rule->beta[t * rule->heads + head] * (v - recalled);
             for (uint32_t i = 0; i < n; i++) {
-                s[i * m + c] += (double)k[i] * d;
-                out += s[i * m + c] * (double)q[i];
+                s[c * n + i] += (double)k[i] * d;
+                out += s[c * n + i] * (double)q[i];
             }
             most = fmax(most, magnitude / sqrt(n) + fabs(v) + fabs(d));
             error += 2 * (n + 64 + 16) * UNIT * most;
             ck_near(output[t * rule->value_stride + head * m + c], out, error);
         }
         for (uint32_t i = 0; i < n; i++)
-            ck_near(state[(size_t)head * n * m + i * m + c], s[i * m + c], error + UNIT * fabs(s[i * m + c]));
+            ck_near(state[(size_t)head * n * m + i * m + c], s[c * n + i], error + UNIT * fabs(s[c * n + i]));
     }
     free(s);
 }
