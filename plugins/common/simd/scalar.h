@@ -25,17 +25,29 @@
 #define VEC_FLOAT_FMA "scalar"
 #define PREFETCH(address) ((void)(address))
 
+/* Four vectors of 16 bytes, which compilers keep in registers: SSE2 and NEON have them, and elsewhere they
+ * are four numbers. An array of 16 numbers would go through memory between any two functions. */
+typedef float vf4 __attribute__((vector_size(16)));
+typedef uint32_t vi4 __attribute__((vector_size(16)));
 typedef struct {
     union {
         uint8_t u8[64];
         int8_t s8[64];
         int32_t s32[16];
         uint32_t u32[16];
+        struct {
+            vi4 a, b, c, d;
+        } q;
     };
 } vi;
 
 typedef struct {
-    float f[16];
+    union {
+        float f[16];
+        struct {
+            vf4 a, b, c, d;
+        } q;
+    };
 } vf;
 
 /* A dot accumulator: what vi_dot_* make of products of weights and activations. */
@@ -269,68 +281,106 @@ INLINE vi vi_mul32(vi a, vi b)
 
 INLINE vf vf_set(float value)
 {
-    VF_EACH(value);
+    const vf4 four = {value, value, value, value};
+    return (vf){.q = {four, four, four, four}};
 }
 
 /* The float at an address in all lanes. */
 INLINE vf vf_splat(const void *p)
 {
-    VF_EACH(load_f32(p));
+    return vf_set(load_f32(p));
 }
 
 INLINE vf vf_load(const void *p)
 {
     vf v;
-    memcpy(&v, p, sizeof v);
+    memcpy(&v.q.a, p, sizeof v.q.a);
+    memcpy(&v.q.b, (const uint8_t *)p + 16, sizeof v.q.b);
+    memcpy(&v.q.c, (const uint8_t *)p + 32, sizeof v.q.c);
+    memcpy(&v.q.d, (const uint8_t *)p + 48, sizeof v.q.d);
     return v;
 }
 
 INLINE void vf_store(void *p, vf v)
 {
-    memcpy(p, &v, sizeof v);
+    memcpy(p, &v.q.a, sizeof v.q.a);
+    memcpy((uint8_t *)p + 16, &v.q.b, sizeof v.q.b);
+    memcpy((uint8_t *)p + 32, &v.q.c, sizeof v.q.c);
+    memcpy((uint8_t *)p + 48, &v.q.d, sizeof v.q.d);
 }
 
-INLINE vf vf_add(vf a, vf b)
+INLINE vf vf_add(vf x, vf y)
 {
-    VF_EACH(a.f[i] + b.f[i]);
+    return (vf){.q = {x.q.a + y.q.a, x.q.b + y.q.b, x.q.c + y.q.c, x.q.d + y.q.d}};
 }
 
-INLINE vf vf_sub(vf a, vf b)
+INLINE vf vf_sub(vf x, vf y)
 {
-    VF_EACH(a.f[i] - b.f[i]);
+    return (vf){.q = {x.q.a - y.q.a, x.q.b - y.q.b, x.q.c - y.q.c, x.q.d - y.q.d}};
 }
 
-INLINE vf vf_mul(vf a, vf b)
+INLINE vf vf_mul(vf x, vf y)
 {
-    VF_EACH(a.f[i] * b.f[i]);
+    return (vf){.q = {x.q.a * y.q.a, x.q.b * y.q.b, x.q.c * y.q.c, x.q.d * y.q.d}};
 }
 
-INLINE vf vf_div(vf a, vf b)
+INLINE vf vf_div(vf x, vf y)
 {
-    VF_EACH(a.f[i] / b.f[i]);
+    return (vf){.q = {x.q.a / y.q.a, x.q.b / y.q.b, x.q.c / y.q.c, x.q.d / y.q.d}};
 }
 
-/* a * b + c and c - a * b, rounded once. */
-INLINE vf vf_fma(vf a, vf b, vf c)
+INLINE vf4 fma_4(vf4 x, vf4 y, vf4 z)
 {
-    VF_EACH(fmaf(a.f[i], b.f[i], c.f[i]));
+    return (vf4){fmaf(x[0], y[0], z[0]), fmaf(x[1], y[1], z[1]), fmaf(x[2], y[2], z[2]),
+                 fmaf(x[3], y[3], z[3])};
 }
 
-/* The same of bfloat16 numbers a and b, whose product float64 holds exactly; and rounding to float64 first
+/* x * y + z and z - x * y, rounded once. */
+INLINE vf vf_fma(vf x, vf y, vf z)
+{
+    return (vf){.q = {fma_4(x.q.a, y.q.a, z.q.a), fma_4(x.q.b, y.q.b, z.q.b), fma_4(x.q.c, y.q.c, z.q.c),
+                      fma_4(x.q.d, y.q.d, z.q.d)}};
+}
+
+/* The same of bfloat16 numbers x and y, whose product float64 holds exactly; and rounding to float64 first
  * does not change how a sum of two numbers of at most 24 bits is rounded to float32. Without an instruction
  * for it fmaf is a call. */
-INLINE vf vf_fma_bf16(vf a, vf b, vf c)
-{
 #ifdef FP_FAST_FMAF
-    return vf_fma(a, b, c);
+INLINE vf vf_fma_bf16(vf x, vf y, vf z)
+{
+    return vf_fma(x, y, z);
+}
 #else
-    VF_EACH((float)((double)a.f[i] * (double)b.f[i] + (double)c.f[i]));
-#endif
+typedef double vd2 __attribute__((vector_size(16)));
+
+INLINE vd2 low_doubles(vf4 v)
+{
+    return (vd2){(double)v[0], (double)v[1]};
 }
 
-INLINE vf vf_fnma(vf a, vf b, vf c)
+INLINE vd2 high_doubles(vf4 v)
 {
-    VF_EACH(fmaf(-a.f[i], b.f[i], c.f[i]));
+    return (vd2){(double)v[2], (double)v[3]};
+}
+
+INLINE vf4 fma_4_bf16(vf4 x, vf4 y, vf4 z)
+{
+    vd2 low = low_doubles(x) * low_doubles(y) + low_doubles(z);
+    vd2 high = high_doubles(x) * high_doubles(y) + high_doubles(z);
+    return (vf4){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
+}
+
+INLINE vf vf_fma_bf16(vf x, vf y, vf z)
+{
+    return (vf){.q = {fma_4_bf16(x.q.a, y.q.a, z.q.a), fma_4_bf16(x.q.b, y.q.b, z.q.b),
+                      fma_4_bf16(x.q.c, y.q.c, z.q.c), fma_4_bf16(x.q.d, y.q.d, z.q.d)}};
+}
+#endif
+
+INLINE vf vf_fnma(vf x, vf y, vf z)
+{
+    x = (vf){.q = {-x.q.a, -x.q.b, -x.q.c, -x.q.d}};
+    return vf_fma(x, y, z);
 }
 
 /* As minps and maxps: the second operand if either is NaN. */
@@ -395,12 +445,13 @@ INLINE float vf_fold(vf v)
 /* Lanes hold two bf16: the low one (even) and the high one. */
 INLINE vf vf_from_bf16_even(vi v)
 {
-    VF_EACH(bits_to_float(v.u32[i] << 16));
+    return (vf){.q = {(vf4)(v.q.a << 16), (vf4)(v.q.b << 16), (vf4)(v.q.c << 16), (vf4)(v.q.d << 16)}};
 }
 
 INLINE vf vf_from_bf16_odd(vi v)
 {
-    VF_EACH(bits_to_float(v.u32[i] & 0xffff0000));
+    const vi4 mask = {0xffff0000, 0xffff0000, 0xffff0000, 0xffff0000};
+    return (vf){.q = {(vf4)(v.q.a & mask), (vf4)(v.q.b & mask), (vf4)(v.q.c & mask), (vf4)(v.q.d & mask)}};
 }
 
 /* Byte `byte`, signed, of each lane. */
