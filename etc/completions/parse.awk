@@ -6,6 +6,15 @@ FILENAME == values {
     next
 }
 $1 == "@" { verb = $2; part = ""; next }
+/^Usage: kt / && verb != "" && !(("", verb) in kind) {
+    first = $4
+    gsub(/[][.]/, "", first)
+    if (first == "OPTION")
+        kind["", verb] = "none"
+    else if (("", first) in kind)
+        kind["", verb] = kind["", first]
+    next
+}
 /^Verbs:$/ { part = "verbs"; next }
 /^Options/ { part = "options"; next }
 /^ *$/ { if (part == "verbs") part = ""; next }
@@ -59,6 +68,10 @@ function add_option(head, text,    letter, parts, n, name)
     argument[last] = n > 1 ? parts[2] : ""
     letters[last] = letter
     if (n > 1) {
+        if (!(("", "--" name) in kind) && ("", parts[2]) in kind) {
+            kind["", "--" name] = kind["", parts[2]]
+            words["", "--" name] = words["", parts[2]]
+        }
         if (!(("", "--" name) in kind))
             fail("what --" name " takes must stand in " values)
         if (!(name in takes)) {
