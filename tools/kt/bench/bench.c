@@ -120,34 +120,26 @@ static int measure(struct kt_cli *cli, struct bench_args *args)
         return bench_limits(cli, args->cycle != 0 ? bench.cycle_size : bench_cycle_size());
     if (args->stream)
         return bench_stream(cli, args->runtime, args->min_time);
-    const struct bench_layer_request request = {args->model, args->layers, args->shape, args->linear,
-                                                args->trace != NULL};
-    code = bench_choose_layer(&bench, &request, &model);
-    if (code == KT_EXIT_OK)
-        code = bench_choose_tokens(&bench, args->tokens);
-    if (code == KT_EXIT_OK && args->trace != NULL)
-        code = bench_trace_choose(cli, args->trace, &trace, &bench.shape, bench.tokens,
-                                  BENCH_MAX_TOKEN_COUNTS, &bench.n_token_counts);
-    if (code == KT_EXIT_OK)
-        code = bench_choose_types(&bench, args->source_type);
-    if (code == KT_EXIT_OK)
-        code = bench_choose_backends(&bench, args->backend, args->level);
-    if (code == KT_EXIT_OK)
-        code = kt_cli_context(cli, &bench.context);
+    const struct bench_request request = {.model = args->model,
+                                          .layers = args->layers,
+                                          .shape = args->shape,
+                                          .linear = args->linear,
+                                          .trace = args->trace,
+                                          .tokens = args->tokens,
+                                          .source_type = args->source_type,
+                                          .backend = args->backend,
+                                          .level = args->level,
+                                          .most = BENCH_MAX_TOKEN_COUNTS};
+    code = bench_choose(&bench, &request, &model);
     if (code == KT_EXIT_OK) {
-        kt_context_info(bench.context, &bench.info);
         bench_warn_threads(cli, bench.info.n_threads);
         code = bench_find_backends(&bench, args->backend != NULL);
         if (code == KT_EXIT_OK)
             code = run(&bench, &model);
         kt_keeping_free(&bench.keeping);
-        kt_context_destroy(bench.context);
     }
-    for (size_t i = 0; i < bench.n_linears; i++)
-        free((char *)(uintptr_t)bench.linears[i].name);
-    bench_model_close(&model);
+    bench_end(&bench, &model);
     bench_trace_close(&trace);
-    free(bench.names);
     return code;
 }
 

@@ -8,7 +8,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-int bench_choose_tokens(struct bench *bench, const char *text)
+static int choose_tokens(struct bench *bench, const char *text)
 {
     if (text == NULL)
         return KT_EXIT_OK;
@@ -31,7 +31,7 @@ size_t bench_split(char *text, const char **names, size_t max)
     return n;
 }
 
-int bench_choose_types(struct bench *bench, const char *text)
+static int choose_types(struct bench *bench, const char *text)
 {
     const char *names[BENCH_MAX_NAMES];
     if (text == NULL)
@@ -55,7 +55,7 @@ int bench_choose_types(struct bench *bench, const char *text)
 }
 
 /* Reads the names of --backend, and turns --level into a setting of each. */
-int bench_choose_backends(struct bench *bench, const char *text, const char *level)
+static int choose_backends(struct bench *bench, const char *text, const char *level)
 {
     bench->explicit_backends = text != NULL && strcmp(text, "all") != 0;
     if (!bench->explicit_backends)
@@ -202,7 +202,7 @@ int bench_run_linears(struct bench *bench)
 }
 
 /* The layers of the model, or the shape of a random one. */
-int bench_choose_layer(struct bench *bench, const struct bench_layer_request *args, struct bench_model *model)
+static int choose_layer(struct bench *bench, const struct bench_request *args, struct bench_model *model)
 {
     if (args->linear != NULL) {
         bench->n_linears = bench_shape_linears(bench->cli, args->linear, bench->linears, BENCH_MAX_NAMES);
@@ -223,9 +223,39 @@ int bench_choose_layer(struct bench *bench, const struct bench_layer_request *ar
             moe->intermediate_size == bench->shape.intermediate_size && moe->top_k == bench->shape.top_k)
             continue;
         bench->has_shapes = true;
-        if (args->traces)
+        if (args->trace != NULL)
             return kt_cli_usage(bench->cli, "--trace: layers %s and %s differ in shape, choose by --layers",
                                 model->groups[0].layers, model->groups[i].layers);
     }
     return code;
+}
+
+int bench_choose(struct bench *bench, const struct bench_request *request, struct bench_model *model)
+{
+    int code = choose_layer(bench, request, model);
+    if (code == KT_EXIT_OK)
+        code = choose_tokens(bench, request->tokens);
+    if (code == KT_EXIT_OK && bench->n_token_counts > request->most)
+        code = kt_cli_usage(bench->cli, "--tokens %s: at most %zu", request->tokens, request->most);
+    if (code == KT_EXIT_OK && bench->trace != NULL)
+        code = bench_trace_choose(bench->cli, request->trace, bench->trace, &bench->shape, bench->tokens,
+                                  BENCH_MAX_TOKEN_COUNTS, &bench->n_token_counts);
+    if (code == KT_EXIT_OK)
+        code = choose_types(bench, request->source_type);
+    if (code == KT_EXIT_OK)
+        code = choose_backends(bench, request->backend, request->level);
+    if (code == KT_EXIT_OK)
+        code = kt_cli_context(bench->cli, &bench->context);
+    if (code == KT_EXIT_OK)
+        kt_context_info(bench->context, &bench->info);
+    return code;
+}
+
+void bench_end(struct bench *bench, struct bench_model *model)
+{
+    kt_context_destroy(bench->context);
+    for (size_t i = 0; i < bench->n_linears; i++)
+        free((char *)(uintptr_t)bench->linears[i].name);
+    bench_model_close(model);
+    free(bench->names);
 }

@@ -62,24 +62,20 @@ int bench_load(struct bench *bench, const char *backend, const struct bench_sour
 /* ---- choose.c: what is to run. Functions return exit codes ---- */
 
 /* Of the command line; NULL: not given. */
-struct bench_layer_request {
-    const char *model, *layers, *shape, *linear;
-    bool traces;
+struct bench_request {
+    const char *model, *layers, *shape, *linear, *trace, *tokens, *source_type, *backend, *level;
+    size_t most; /* numbers of tokens */
 };
 
 struct bench_model;
 
 /* Splits "a,b" in place; the count, or 0 if a name is empty or there are too many. */
 size_t bench_split(char *text, const char **names, size_t max);
-int bench_choose_tokens(struct bench *bench, const char *text);
-int bench_choose_types(struct bench *bench, const char *text);
-/* Reads the names of --backend, and turns --level into a setting of each. */
-int bench_choose_backends(struct bench *bench, const char *text, const char *level);
+/* The layers, sizes, formats and backends, and a context for them. bench_end either way. */
+int bench_choose(struct bench *bench, const struct bench_request *request, struct bench_model *model);
+void bench_end(struct bench *bench, struct bench_model *model);
 /* Those that were named, or all that are loaded. */
 int bench_find_backends(struct bench *bench, bool with_reference);
-/* The layers of the model, or the shape of a random one. */
-int bench_choose_layer(struct bench *bench, const struct bench_layer_request *args,
-                       struct bench_model *model);
 /* Each source type on each backend; that for each matrix. */
 int bench_run_types(struct bench *bench);
 int bench_run_linears(struct bench *bench);

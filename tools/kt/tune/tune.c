@@ -325,30 +325,21 @@ static int tune(struct tuning *tuning, const struct args *args)
 {
     struct bench *bench = &tuning->bench;
     struct bench_model model = {.checkpoint = NULL};
-    const struct bench_layer_request request = {args->model, args->layers, args->shape, args->linear, false};
-    int code = bench_choose_layer(bench, &request, &model);
+    const struct bench_request request = {.model = args->model,
+                                          .layers = args->layers,
+                                          .shape = args->shape,
+                                          .linear = args->linear,
+                                          .tokens = args->tokens ? args->tokens : "1,8,32,128",
+                                          .source_type = args->source_type,
+                                          .backend = args->backend,
+                                          .level = args->level,
+                                          .most = TUNE_MAX_POINTS};
+    int code = bench_choose(bench, &request, &model);
+    if (code == KT_EXIT_OK && !args->attention)
+        code = bench_find_backends(bench, args->backend != NULL);
     if (code == KT_EXIT_OK)
-        code = bench_choose_tokens(bench, args->tokens ? args->tokens : "1,8,32,128");
-    if (code == KT_EXIT_OK && bench->n_token_counts > TUNE_MAX_POINTS)
-        code = kt_cli_usage(bench->cli, "--tokens %s: at most %d", args->tokens, TUNE_MAX_POINTS);
-    if (code == KT_EXIT_OK)
-        code = bench_choose_types(bench, args->source_type);
-    if (code == KT_EXIT_OK)
-        code = bench_choose_backends(bench, args->backend, args->level);
-    if (code == KT_EXIT_OK)
-        code = kt_cli_context(bench->cli, &bench->context);
-    if (code == KT_EXIT_OK) {
-        kt_context_info(bench->context, &bench->info);
-        if (!args->attention)
-            code = bench_find_backends(bench, args->backend != NULL);
-        if (code == KT_EXIT_OK)
-            code = run(bench, &model);
-        kt_context_destroy(bench->context);
-    }
-    for (size_t i = 0; i < bench->n_linears; i++)
-        free((char *)(uintptr_t)bench->linears[i].name);
-    bench_model_close(&model);
-    free(bench->names);
+        code = run(bench, &model);
+    bench_end(bench, &model);
     return code;
 }
 
