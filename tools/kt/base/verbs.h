@@ -11,7 +11,7 @@
 
 /* What `kt` cannot run itself it leaves to a program of another package, so that it needs no libraries for
  * that. */
-enum kt_program {
+enum kt_cli_program {
     KT_IN_KT = 1,
     KT_IN_ENGINE = 2, /* kt-engine: whole models and text */
     KT_IN_SERVE = 4   /* kt-serve: HTTP */
@@ -48,7 +48,7 @@ struct kt_cli_command;
 /* A row of a program's table; the table ends with a row whose name is NULL. */
 struct kt_cli_verb {
     const char *name, *summary;
-    int programs;                                          /* enum kt_program */
+    int programs;                                          /* enum kt_cli_program */
     int (*run)(struct kt_cli *cli, int argc, char **argv); /* argv[0] is the verb; NULL: another program's */
 };
 #define KT_VERB_ROW(here, name, programs, summary)                                  \
