@@ -17,7 +17,9 @@ struct walk {
     json_t *out;
     json_t *ids;     /* by the id that came: what is shown for it */
     json_t *names;   /* by the id that came: the tool */
-    json_t *pending; /* ids that came, of calls without a result so far */
+    json_t *pending; /* ids that came, of the last calls; those that have a result are also in `answered` */
+    json_t *answered;
+    size_t n_answered; /* of `pending`, from its beginning */
     size_t n_calls;
 };
 
@@ -171,11 +173,14 @@ static bool join_reasoning(json_t *message)
 
 /* ---- results ---- */
 
-/* The id that a result came with, or that of the first call without one. */
-static const char *id_of_result(const struct walk *walk, const json_t *message)
+/* The id that a result came with, or that of the first call that has none. */
+static const char *id_of_result(struct walk *walk, const json_t *message)
 {
-    const char *id = json_string_value(json_object_get(message, "tool_call_id"));
-    return id && *id ? id : json_string_value(json_array_get(walk->pending, 0));
+    const char *id = json_string_value(json_object_get(message, "tool_call_id")), *next = NULL;
+    while ((next = json_string_value(json_array_get(walk->pending, walk->n_answered))) != NULL &&
+           json_object_get(walk->answered, next))
+        walk->n_answered++;
+    return id && *id ? id : next;
 }
 
 static bool is_result(const json_t *message)
@@ -192,13 +197,11 @@ static bool add_result(struct walk *walk, const json_t *given)
     bool done = message && json_object_set_new(message, "role", json_string("tool")) == 0;
     if (done && id)
         done = json_object_set(message, "tool_call_id", id) == 0;
+    else if (done && came && walk->needs->ids == KT_ID_SHORT) /* of a call that is not there */
+        done = json_object_set_new(message, "tool_call_id", show_id(walk, came, "")) == 0;
     if (done && name && walk->needs->result_names && !json_object_get(message, "name"))
         done = json_object_set(message, "name", name) == 0;
-    for (size_t i = 0; done && came && i < json_array_size(walk->pending); i++)
-        if (strcmp(json_string_value(json_array_get(walk->pending, i)), came) == 0) {
-            (void)json_array_remove(walk->pending, i);
-            break;
-        }
+    done = done && (!came || json_object_set_new(walk->answered, came, json_true()) == 0);
     if (done && walk->needs->no_results) {
         json_t *before = json_string("<tool_response>"), *behind = json_string("</tool_response>");
         text = json_copy(message);
@@ -219,32 +222,58 @@ static bool add_result(struct walk *walk, const json_t *given)
 
 /* ---- messages ---- */
 
-/* Each call in a message of its own, with its result behind it. *n_taken: results that this has taken. */
-static bool add_single(struct walk *walk, json_t *message, const json_t *calls, json_t *came, json_t *results,
-                       bool *taken)
+/* Results by the ids that they came with. NULL: no memory. */
+static json_t *sort_results(struct walk *walk, json_t *results)
 {
-    json_t *call;
-    bool done = true;
+    json_t *sorted = json_object(), *result;
+    bool done = sorted != NULL;
+    size_t i;
+    json_array_foreach (results, i, result) {
+        const char *id = id_of_result(walk, result);
+        id = id ? id : ""; /* there are more of them than calls */
+        json_t *same = json_object_get(sorted, id);
+        if (!same)
+            done = done && json_object_set_new(sorted, id, same = json_array()) == 0;
+        done = done && json_array_append(same, result) == 0 &&
+               json_object_set_new(walk->answered, id, json_true()) == 0;
+    }
+    if (done)
+        return sorted;
+    json_decref(sorted);
+    return NULL;
+}
+
+/* Each call in a message of its own, with its results behind it. */
+static bool add_single(struct walk *walk, json_t *message, const json_t *calls, const json_t *came,
+                       json_t *results)
+{
+    static const char *const names[] = {"thinking", "reasoning_content", "reasoning"};
+    json_t *call, *result, *sorted = sort_results(walk, results);
+    bool done = sorted != NULL;
     size_t i, k;
     json_array_foreach (calls, i, call) {
-        json_t *one = json_copy(message), *result;
+        json_t *one = json_copy(message);
+        json_t *own = json_object_get(sorted, json_string_value(json_array_get(came, i)));
         done = done && one && json_object_set_new(one, "tool_calls", json_pack("[O]", call)) == 0;
         if (done && i > 0)
             done = json_object_set_new(one, "content", json_string("")) == 0;
-        for (int name = 0; done && i > 0 && name < 3; name++)
-            (void)json_object_del(one,
-                                  (const char *const[]){"thinking", "reasoning_content", "reasoning"}[name]);
+        for (size_t name = 0; done && i > 0 && name < 3; name++)
+            (void)json_object_del(one, names[name]);
         done = done && json_array_append(walk->out, one) == 0;
         json_decref(one);
-        json_array_foreach (results, k, result) {
-            const char *id = id_of_result(walk, result);
-            const char *own = json_string_value(json_array_get(came, i));
-            if (!done || taken[k] || !id || !own || strcmp(id, own) != 0)
-                continue;
-            taken[k] = true;
-            done = add_result(walk, result);
+        json_array_foreach (own, k, result) {
+            done = done && add_result(walk, result);
+        }
+        json_array_clear(own);
+    }
+    const char *id;
+    json_t *left;
+    json_object_foreach (sorted, id, left) { /* of calls that are not there */
+        json_array_foreach (left, k, result) {
+            done = done && add_result(walk, result);
         }
     }
+    json_decref(sorted);
     return done;
 }
 
@@ -270,22 +299,15 @@ static json_t *list_results(const json_t *messages, size_t at)
     return results;
 }
 
-static bool place_calls(struct walk *walk, json_t *message, json_t *calls, json_t *came,
+static bool place_calls(struct walk *walk, json_t *message, json_t *calls, const json_t *came,
                         const json_t *messages, size_t *at)
 {
+    if (!walk->needs->single_calls || json_array_size(calls) < 2)
+        return json_object_set(message, "tool_calls", calls) == 0 &&
+               json_array_append(walk->out, message) == 0;
     json_t *results = list_results(messages, *at);
-    size_t n = json_array_size(results);
-    bool *taken = calloc(n + 1, sizeof(*taken)), done = results && taken;
-    if (done && walk->needs->single_calls && json_array_size(calls) > 1) {
-        done = add_single(walk, message, calls, came, results, taken);
-        for (size_t i = 0; done && i < n; i++) /* whatever they belong to */
-            done = taken[i] || add_result(walk, json_array_get(results, i));
-        *at += n;
-    } else if (done) {
-        done =
-            json_object_set(message, "tool_calls", calls) == 0 && json_array_append(walk->out, message) == 0;
-    }
-    free(taken);
+    bool done = results && add_single(walk, message, calls, came, results);
+    *at += json_array_size(results);
     json_decref(results);
     return done;
 }
@@ -299,7 +321,9 @@ static bool add_assistant(struct walk *walk, const json_t *messages, size_t *at)
     (void)json_object_del(message, "tool_calls");
     (void)json_object_del(message, "function_call");
     if (done && json_array_size(given) > 0)
-        json_array_clear(walk->pending);
+        done = json_array_clear(walk->pending) == 0 && json_object_clear(walk->answered) == 0;
+    if (done && json_array_size(given) > 0)
+        walk->n_answered = 0;
     json_array_foreach (given, i, call) {
         const char *id = NULL;
         done = done && json_array_append_new(calls, fit_call(walk, call, &id)) == 0 &&
@@ -330,8 +354,9 @@ json_t *kt_history_calls(const struct kt_needs *needs, json_t *messages)
                         .out = json_array(),
                         .ids = json_object(),
                         .names = json_object(),
-                        .pending = json_array()};
-    bool done = walk.out && walk.ids && walk.names && walk.pending;
+                        .pending = json_array(),
+                        .answered = json_object()};
+    bool done = walk.out && walk.ids && walk.names && walk.pending && walk.answered;
     for (size_t i = 0; done && i < json_array_size(messages); i++) {
         const json_t *message = json_array_get(messages, i);
         if (kt_history_is(message, "assistant"))
@@ -344,6 +369,7 @@ json_t *kt_history_calls(const struct kt_needs *needs, json_t *messages)
     json_decref(walk.ids);
     json_decref(walk.names);
     json_decref(walk.pending);
+    json_decref(walk.answered);
     if (done)
         return walk.out;
     json_decref(walk.out);

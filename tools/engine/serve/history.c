@@ -27,16 +27,26 @@ static bool add_content(struct kt_buffer *text, const json_t *content)
     return done;
 }
 
+/* Behind an empty line, unless one of them is empty. */
+static bool append_content(struct kt_buffer *text, const json_t *content)
+{
+    size_t length = text->length;
+    bool done = (length == 0 || kt_buffer_add(text, "\n\n", 2)) && add_content(text, content);
+    if (done && length > 0 && text->length == length + 2)
+        text->length = length; /* nothing came behind it */
+    return done;
+}
+
+static bool set_text(json_t *message, const struct kt_buffer *text)
+{
+    return json_object_set_new(message, "content",
+                               json_stringn(text->data ? text->data : "", text->length)) == 0;
+}
+
 bool kt_history_join(json_t *into, const json_t *before, const json_t *behind)
 {
     struct kt_buffer text = {.data = NULL};
-    bool done = add_content(&text, before);
-    size_t length = text.length;
-    done = done && (length == 0 || kt_buffer_add(&text, "\n\n", 2)) && add_content(&text, behind);
-    if (done && text.length == length + 2)
-        text.length = length; /* nothing came behind it */
-    done = done &&
-           json_object_set_new(into, "content", json_stringn(text.data ? text.data : "", text.length)) == 0;
+    bool done = add_content(&text, before) && append_content(&text, behind) && set_text(into, &text);
     kt_buffer_free(&text);
     return done;
 }
@@ -53,29 +63,38 @@ static bool insert(json_t *messages, size_t at, const char *role)
 
 /* ---- system messages ---- */
 
-/* Where a template has a place for one only, later ones become a part of the first. */
+/* Puts a list in the place of the other; takes the reference. */
+static bool replace(json_t *messages, json_t *by, bool done)
+{
+    done = done && json_array_clear(messages) == 0 && json_array_extend(messages, by) == 0;
+    json_decref(by);
+    return done;
+}
+
+/* Where a template has a place for one only, later ones become a part of the first. Requests may have very
+ * many messages, so each is moved once. */
 static bool merge_systems(const struct kt_needs *needs, json_t *messages)
 {
-    bool is_head = true, done = true;
-    if (!needs->one_system && !needs->first_system && !needs->no_system)
-        return true;
-    for (size_t i = 0; done && i < json_array_size(messages); i++) {
-        json_t *message = json_array_get(messages, i), *first = json_array_get(messages, 0);
+    struct kt_buffer text = {.data = NULL};
+    json_t *out = json_array(), *message, *first = json_array_get(messages, 0);
+    bool is_head = true, done = out != NULL, is_merged = false;
+    size_t i;
+    json_array_foreach (messages, i, message) {
         bool is_system = kt_history_is(message, "system");
         bool is_wrong = needs->no_system || (is_head ? needs->one_system : needs->first_system);
-        if (!is_system || i == 0 || !is_wrong) {
-            is_head = is_head && is_system;
-            continue;
-        }
-        if (!kt_history_is(first, "system")) { /* it becomes the first */
-            (void)json_incref(message);
-            done = json_array_remove(messages, i) == 0 && json_array_insert_new(messages, 0, message) == 0;
-            continue;
-        }
-        done = kt_history_join(first, content_of(first), content_of(message)) &&
-               json_array_remove(messages, i--) == 0;
+        is_wrong = is_wrong && is_system && i > 0;
+        if (is_wrong && !is_merged && kt_history_is(first, "system"))
+            done = done && add_content(&text, content_of(first));
+        is_merged = is_merged || is_wrong;
+        is_head = is_head && is_system;
+        done = done &&
+               (is_wrong ? append_content(&text, content_of(message)) : json_array_append(out, message) == 0);
     }
-    return done;
+    if (done && is_merged && !kt_history_is(first, "system"))
+        done = insert(out, 0, "system");
+    done = done && (!is_merged || set_text(json_array_get(out, 0), &text));
+    kt_buffer_free(&text);
+    return replace(messages, out, done);
 }
 
 /* The system message, which is the only one now, as the beginning of the first user's. */
@@ -114,27 +133,40 @@ static bool has_calls(const json_t *message)
     return json_array_size(json_object_get(message, "tool_calls")) > 0;
 }
 
+/* Is this one to be a part of the one before it? */
+static bool continues(const struct kt_needs *needs, const json_t *before, const json_t *message)
+{
+    bool is_same = (kt_history_is(message, "user") && kt_history_is(before, "user")) ||
+                   (kt_history_is(message, "assistant") && kt_history_is(before, "assistant"));
+    return needs->alternation && is_same && !has_calls(before);
+}
+
 /* Two messages of one role become one; between results of tools and a user's message an assistant's is put.
  */
 static bool alternate(const struct kt_needs *needs, json_t *messages)
 {
-    bool done = true;
-    for (size_t i = 1; done && i < json_array_size(messages); i++) {
-        json_t *message = json_array_get(messages, i), *before = json_array_get(messages, i - 1);
-        bool is_user = kt_history_is(message, "user");
-        bool is_same = (is_user && kt_history_is(before, "user")) ||
-                       (kt_history_is(message, "assistant") && kt_history_is(before, "assistant"));
-        if (needs->answered_tools && is_user && kt_history_is(before, "tool")) {
-            done = insert(messages, i++, "assistant");
-        } else if (needs->alternation && is_same && !has_calls(before)) {
-            json_t *joined = json_copy(message);
-            done = joined && json_object_update_missing(joined, before) == 0 &&
-                   kt_history_join(joined, content_of(before), content_of(message)) &&
-                   json_array_set(messages, i, joined) == 0 && json_array_remove(messages, --i) == 0;
-            json_decref(joined);
+    struct kt_buffer text = {.data = NULL};
+    json_t *out = json_array(), *message, *last = NULL;
+    bool done = out != NULL, is_open = false; /* the last one's content is in `text` */
+    size_t i;
+    json_array_foreach (messages, i, message) {
+        if (continues(needs, last, message)) {
+            done = done && (is_open || add_content(&text, content_of(last))) &&
+                   append_content(&text, content_of(message)) && json_object_update(last, message) == 0;
+            is_open = true;
+            continue;
         }
+        done = done && (!is_open || set_text(last, &text));
+        text.length = 0;
+        is_open = false;
+        if (needs->answered_tools && kt_history_is(message, "user") && kt_history_is(last, "tool"))
+            done = done && insert(out, json_array_size(out), "assistant");
+        done = done && json_array_append(out, message) == 0;
+        last = message;
     }
-    return done;
+    done = done && (!is_open || set_text(last, &text));
+    kt_buffer_free(&text);
+    return replace(messages, out, done);
 }
 
 static bool add_users(const struct kt_needs *needs, json_t *messages)
