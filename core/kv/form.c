@@ -28,14 +28,6 @@ static struct places find_places(const struct kt_kv_spot *spot, uint32_t t)
     }
 }
 
-/* kt_to_bf16 without a branch, so that loops of it become vectors. */
-static uint16_t round_bf16(float value)
-{
-    uint32_t bits = kt_float_bits(value), nan = kt_mask_below(0x7f800000, bits & 0x7fffffff);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return (uint16_t)((rounded & ~nan) | ((bits >> 16 | 0x40) & nan));
-}
-
 /* The smallest float16 that is not below m / 127, or NaN: then float16 cannot hold it. */
 static uint16_t choose_scale(float m)
 {
@@ -99,7 +91,7 @@ static void encode(const struct kt_kv_spot *spot, const struct places *places, u
     } else if (spot->field.dtype == KT_DTYPE_BF16) {
         uint16_t halves[KT_KV_GROUP];
         for (uint32_t i = 0; i < KT_KV_GROUP; i++)
-            halves[i] = round_bf16(numbers[i]);
+            halves[i] = kt_to_bf16(numbers[i]);
         memcpy(codes, halves, sizeof halves);
     } else {
         uint16_t *scales = (uint16_t *)(void *)(head + spot->scales);

@@ -6,12 +6,12 @@
 
 #include "core/weights/decode/decode.h"
 
+/* Without a branch, so that loops of it become vectors. */
 static inline uint16_t kt_to_bf16(float value)
 {
-    uint32_t bits = kt_float_bits(value);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    uint32_t bits = kt_float_bits(value), nan = kt_mask_below(0x7f800000, bits & 0x7fffffff);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)((rounded & ~nan) | ((bits >> 16 | 0x40) & nan));
 }
 
 static inline uint16_t kt_to_f16(float value)

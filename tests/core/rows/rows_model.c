@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/core/rows/rows_model.h"
 
+#include "core/weights/decode/encode.h"
 #include "plugins/common/simd/numbers.h"
 #include "tests/support/random_view.h"
 
@@ -112,7 +113,7 @@ double plane_get(const struct plane *plane, uint32_t row, uint32_t part, uint32_
     return (double)(plane->dtype == KT_DTYPE_BF16 ? bf16_to_float(bits) : half_to_float(bits));
 }
 
-/* To the nearest number, by looking for it: of the two around it. */
+/* The nearest number. */
 void plane_set(struct plane *plane, uint32_t row, uint32_t part, uint32_t i, double value)
 {
     uint8_t *at = number_at(plane, row, part, i);
@@ -120,9 +121,9 @@ void plane_set(struct plane *plane, uint32_t row, uint32_t part, uint32_t i, dou
     if (plane->dtype == KT_DTYPE_F32)
         memcpy(at, &single, sizeof single);
     else if (plane->dtype == KT_DTYPE_BF16)
-        store_u16(at, (uint16_t)(float_to_bits(single) >> 16));
+        store_u16(at, kt_to_bf16(single));
     else
-        store_u16(at, float_to_half(single));
+        store_u16(at, kt_to_f16(single));
 }
 
 void plane_keep(struct plane *plane)
