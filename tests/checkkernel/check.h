@@ -90,11 +90,6 @@ uint32_t model_crossover(const struct check *check);
 /* That of the level, where it may use both ways. */
 uint32_t model_level_crossover(const struct check *check);
 
-/* Sums of k products w x and of their sizes, in float64. */
-struct terms {
-    double sum, sizes;
-};
-struct terms model_add_terms(const float *w, const double *x, uint64_t k);
 /* Sum of |w| + |x|. */
 double model_add_sizes(const float *w, const double *x, uint64_t k);
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
@@ -112,8 +107,11 @@ void model_read_groups(struct check *check, enum kt_projection projection);
 void model_round(struct check *check, enum kt_projection projection);
 struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
                                const double *x);
-/* To bfloat16 and back, ties to even. */
-float round_bf16(float value);
+/* To bfloat16 and back. */
+static inline float round_bf16(float value)
+{
+    return from_bf16(to_bf16(value));
+}
 /* Rows of activations as bfloat16, or as float32 rounded so; with the sum of each 32 behind them. */
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum method method, double *out);

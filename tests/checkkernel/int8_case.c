@@ -36,27 +36,10 @@ void *take(size_t size)
     return memory;
 }
 
-/* A float16 of x, at a distance of 2^-10 from the next: exact, and simple to make. */
-static uint16_t make_half(float x)
-{
-    int whole = (int)(x * 1024.0f), size = whole < 0 ? -whole : whole, exponent = 0;
-    size = size > 2047 ? 2047 : size;
-    while (size >> (exponent + 1))
-        exponent++;
-    if (size == 0)
-        return 0;
-    return (uint16_t)((whole < 0 ? 0x8000 : 0) | (exponent + 5) << 10 | (size << (10 - exponent) & 0x3ff));
-}
-
 float round_to(uint32_t dtype, float x, void *to)
 {
-    uint16_t half = dtype == KT_DTYPE_F16 ? make_half(x) : (uint16_t)(float_to_bits(x) >> 16);
-    if (dtype == KT_DTYPE_F32) {
-        memcpy(to, &x, 4);
-        return x;
-    }
-    memcpy(to, &half, 2);
-    return dtype == KT_DTYPE_F16 ? half_to_float(half) : bf16_to_float(half);
+    write_number(to, dtype, x);
+    return read_number(to, dtype);
 }
 
 /* `gap` elements between a row's elements: not a plain row, so the core is asked for it. */

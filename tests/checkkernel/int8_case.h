@@ -7,6 +7,8 @@
 #define KT_TESTS_INT8_CASE_H
 
 #include CHECK_BACKEND
+#include "tools/check/exact.h"
+#include "tools/check/number.h"
 #include "tests/checkkernel/int8_guard.h"
 #include "tests/checkkernel/int8_levels.h"
 

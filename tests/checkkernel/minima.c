@@ -8,32 +8,21 @@
  */
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
+#include "tools/check/format.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a block keeps its codes, and nothing else; `highest`: the code of all bits, where a minimum stands
- * beside codes. */
-static const struct codes {
-    uint32_t dtype, begin, end, highest;
-} formats[] = {
-    {KT_DTYPE_Q4_0, 2, 18, 0},    {KT_DTYPE_Q4_1, 4, 20, 15},   {KT_DTYPE_Q5_0, 2, 22, 0},
-    {KT_DTYPE_Q5_1, 4, 24, 31},   {KT_DTYPE_Q2_K, 16, 80, 3},   {KT_DTYPE_Q3_K, 0, 96, 0},
-    {KT_DTYPE_Q4_K, 16, 144, 15}, {KT_DTYPE_Q5_K, 16, 176, 31}, {KT_DTYPE_Q6_K, 0, 192, 0},
-    {KT_DTYPE_TQ1_0, 0, 52, 0},   {KT_DTYPE_TQ2_0, 0, 64, 0},   {KT_DTYPE_Q2_0, 2, 18, 0},
-};
-
-static const struct codes *find_codes(uint32_t dtype)
+/* NULL: its codes do not stand apart. */
+static const struct block_format *find_codes(uint32_t dtype)
 {
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].dtype == dtype)
-            return &formats[i];
-    return NULL;
+    const struct block_format *format = block_format(dtype);
+    return format && format->end > 0 ? format : NULL;
 }
 
 /* A row whose bytes of codes are all `filler`. */
-static void decode_row(struct check *check, const struct kt_view *view, const struct codes *codes,
+static void decode_row(struct check *check, const struct kt_view *view, const struct block_format *codes,
                        uint8_t filler, uint64_t row, uint8_t *blocks, float *out)
 {
     struct kt_view one = *view;
@@ -46,7 +35,7 @@ static void decode_row(struct check *check, const struct kt_view *view, const st
                (const uint8_t *)view->data + (int64_t)row * view->row_stride +
                    (int64_t)b * view->block_stride,
                size);
-        memset(blocks + b * size + codes->begin, filler, codes->end - codes->begin);
+        memset(blocks + b * size + codes->codes, filler, codes->end - codes->codes);
     }
     one.data = blocks;
     one.size = n * size;
@@ -57,15 +46,8 @@ static void decode_row(struct check *check, const struct kt_view *view, const st
         check_fail(check, "minima: %s", error.message);
 }
 
-static const struct kt_view *find_view(const struct check *check, int projection)
-{
-    const struct kt_expert *expert = &check->source.expert;
-    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
-    return views[projection];
-}
-
 /* All rows, with `filler` for each byte of codes; no code of these formats takes more than two bytes. */
-static float *decode(struct check *check, const struct kt_view *view, const struct codes *codes,
+static float *decode(struct check *check, const struct kt_view *view, const struct block_format *codes,
                      uint8_t filler)
 {
     float *out = check_need(malloc(view->rows * view->cols * sizeof *out));
@@ -79,8 +61,8 @@ static float *decode(struct check *check, const struct kt_view *view, const stru
 void check_minima(struct check *check)
 {
     for (int p = 0; p < 3; p++) {
-        const struct kt_view *view = find_view(check, p);
-        const struct codes *codes = find_codes(view->dtype);
+        const struct kt_view *view = check_view(check, (enum kt_projection)p);
+        const struct block_format *codes = find_codes(view->dtype);
         if (codes)
             check->minima[p] = decode(check, view, codes, 0);
     }
@@ -88,8 +70,8 @@ void check_minima(struct check *check)
 
 float *minima_find_steps(struct check *check, enum kt_projection projection)
 {
-    const struct kt_view *view = find_view(check, (int)projection);
-    const struct codes *codes = find_codes(view->dtype);
+    const struct kt_view *view = check_view(check, projection);
+    const struct block_format *codes = find_codes(view->dtype);
     if (!codes || !codes->highest)
         return NULL;
     float *steps = decode(check, view, codes, 0xff);

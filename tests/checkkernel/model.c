@@ -12,7 +12,7 @@
  * bit, and is no part of the bound.
  */
 #include "tests/checkkernel/check.h"
-#include "tests/checkkernel/lanes.h"
+#include "tools/check/lanes.h"
 
 #include <kt/kt.h>
 #include <math.h>
@@ -51,25 +51,6 @@ uint32_t model_crossover(const struct check *check)
     return check->layout.deterministic ? UINT32_MAX : model_level_crossover(check);
 }
 
-LANES_CLONES struct terms model_add_terms(const float *w, const double *x, uint64_t k)
-{
-    lanes sum = {0}, sizes = {0}, term, at;
-    uint64_t i = 0;
-    for (; i + LANES <= k; i += LANES) {
-        lanes_load_floats(w + i, &term);
-        lanes_load(x + i, &at);
-        term *= at;
-        sum += term;
-        lanes_add_size(&sizes, &term);
-    }
-    struct terms all = {lanes_sum(&sum), lanes_sum(&sizes)};
-    for (; i < k; i++) {
-        all.sum += (double)w[i] * x[i];
-        all.sizes += fabs((double)w[i] * x[i]);
-    }
-    return all;
-}
-
 LANES_CLONES double model_add_sizes(const float *w, const double *x, uint64_t k)
 {
     lanes sizes = {0}, value;
@@ -96,8 +77,8 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     const float *minimum = check->minima[projection] ? check->minima[projection] + row * k : w;
     uint32_t elements, bytes;
     kt_dtype_block(shape->format[projection].dtype, &elements, &bytes);
-    struct terms of_w = model_add_terms(w, x, k);
-    double terms = of_w.sizes, offsets = minimum == w ? terms : model_add_terms(minimum, x, k).sizes;
+    struct terms of_w = exact_terms(w, x, k);
+    double terms = of_w.sizes, offsets = minimum == w ? terms : exact_terms(minimum, x, k).sizes;
     terms += elements > 1 ? 2 * offsets : 0;
     double n = elements == 1 ? (double)k * model->terms + 3 : (double)k / 16 + 12;
     if (strcmp(check->level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
@@ -109,13 +90,6 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
 }
 
 /* ---- the reference ---- */
-
-static float load_float(const uint8_t *from)
-{
-    float value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
 
 static bool read_reference(const struct kt_layout *layout, enum kt_projection projection,
                            const uint8_t *packed, const float *x, enum method method, double *out)
@@ -129,21 +103,6 @@ static bool read_reference(const struct kt_layout *layout, enum kt_projection pr
 
 float model_keep(float value)
 {
-    return value;
-}
-
-/* ---- backends with bfloat16 activations: see model_scaled.c ---- */
-
-float round_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (isnan(value))
-        bits |= 0x400000;
-    else if ((bits & 0xffff) > 0x8000 || (bits & 0x1ffff) == 0x18000)
-        bits += 0x8000;
-    bits &= 0xffff0000;
-    memcpy(&value, &bits, sizeof value);
     return value;
 }
 

@@ -32,7 +32,7 @@
  */
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
-#include "tests/checkkernel/lanes.h"
+#include "tools/check/lanes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ struct group {
 };
 
 /* Where the scale is 0 nothing is left, whatever d is. */
-LANES_CLONES static struct group add_terms(const float *w, const double *x, uint64_t n, double scale,
+LANES_CLONES static struct group add_group(const float *w, const double *x, uint64_t n, double scale,
                                            double offset)
 {
     const bool some = scale < 0 || scale > 0;
@@ -151,12 +151,6 @@ LANES_CLONES static struct group add_terms(const float *w, const double *x, uint
     return group;
 }
 
-static const struct kt_view *view_of(const struct check *check, enum kt_projection projection)
-{
-    const struct kt_expert *expert = &check->source.expert;
-    return projection == KT_DOWN ? &expert->down : projection == KT_UP ? &expert->up : &expert->gate;
-}
-
 /* Columns of a group, and how many groups a row has. */
 static uint64_t group_size(const struct kt_view *view)
 {
@@ -170,7 +164,7 @@ static uint64_t count_groups(const struct kt_view *view)
 
 void model_read_groups(struct check *check, enum kt_projection projection)
 {
-    const struct kt_view *view = view_of(check, projection);
+    const struct kt_view *view = check_view(check, projection);
     uint64_t groups = count_groups(view);
     if (check->groups[projection])
         return;
@@ -200,7 +194,7 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
     for (uint64_t g = 0; g < groups; g++) {
         double scale = scales[g], offset = find_offset(view, scales[groups + g], whole);
         uint64_t begin = g * n, end = k - begin < n ? k : begin + n;
-        struct group group = add_terms(w + begin, x + begin, end - begin, scale, offset);
+        struct group group = add_group(w + begin, x + begin, end - begin, scale, offset);
         double steps = (double)(whole ? (end - 1) / WHOLE - begin / WHOLE + 1 : n);
         errors += fabs(scale) * (steps + 3) * (group.products + offset * group.x_sum);
         sum += group.sum;
@@ -215,11 +209,7 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
 /* As simd/avx512_expand.h rounds: halves of even columns away from 0, of odd columns towards it. */
 static float round_by_column(float value, uint64_t column)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits + (column % 2 ? 0x7fff : 0x8000)) & 0xffff0000;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return bits_float((float_bits(value) + (column % 2 ? 0x7fff : 0x8000)) & 0xffff0000);
 }
 
 /* Where weights may become the one or the other: the middle, and how far both are from it. */
@@ -263,9 +253,9 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
 {
     uint64_t k = projection_cols(&check->layout.shape, projection);
     const float *w = check->rounded[projection] + row * k;
-    struct terms terms = model_add_terms(w, x, k);
+    struct terms terms = exact_terms(w, x, k);
     const float *spread = check->spread[projection] ? check->spread[projection] + row * k : NULL;
-    double either = spread ? model_add_terms(spread, x, k).sizes : 0;
+    double either = spread ? exact_terms(spread, x, k).sizes : 0;
     double sizes = flushes(check) ? model_add_sizes(w, x, k) : 0;
     return (struct value){terms.sum, ((double)k + 3) * HALF_ULP * (terms.sizes + either) + either +
                                          find_least(check, sizes, k)};
@@ -274,19 +264,12 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x)
 {
-    const struct kt_view *view = view_of(check, projection);
+    const struct kt_view *view = check_view(check, projection);
     const double *scales = check->groups[projection] + row * 2 * count_groups(view);
     return dot_codes(check, view, scales, check->weights[projection] + row * view->cols, x);
 }
 
 /* ---- rows of activations ---- */
-
-static float load_float(const uint8_t *from)
-{
-    float value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
 
 /* Bytes of a row of so many columns (a multiple of 64), and of what stands behind them for each 32. */
 static uint64_t row_bytes(uint64_t columns, uint64_t element, uint64_t beside)
@@ -344,10 +327,7 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
     for (uint64_t i = 0; i < padded; i++) {
         uint64_t at = tiled ? i / 32 * 1024 + i % 32 * 2 : i * (cost ? 2 : 4);
         float wanted = i < k ? round_bf16(x[i]) : 0.0f;
-        uint8_t half[4] = {0};
-        if (cost)
-            memcpy(half + 2, packed + at, 2);
-        float value = load_float(cost ? half : packed + at);
+        float value = read_number(packed + at, cost ? KT_DTYPE_BF16 : KT_DTYPE_F32);
         right = right && memcmp(&value, &wanted, sizeof value) == 0;
         columns[i % 32] = (double)value;
         sum = i % part == 0 ? value : sum + value;
@@ -415,9 +395,7 @@ bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float
     bool right = true;
     for (uint64_t i = 0; i < (k + 63) / 64 * 64; i++) {
         float wanted = i < k ? round_bf16(x[i]) : 0.0f;
-        uint8_t half[4] = {0};
-        memcpy(half + 2, packed + (tiled ? i / 32 * 1024 + i % 32 * 2 : i * 2), 2);
-        float value = load_float(half);
+        float value = read_number(packed + (tiled ? i / 32 * 1024 + i % 32 * 2 : i * 2), KT_DTYPE_BF16);
         right = right && memcmp(&value, &wanted, sizeof value) == 0;
         if (i < k)
             out[i] = (double)value;

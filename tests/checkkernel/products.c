@@ -190,10 +190,9 @@ static struct value dot(const struct check *check, enum kt_projection projection
     struct value value = method == METHOD_ROUNDED ? model_dot_rounded(check, projection, row, x)
                          : check->model->scaled   ? model_dot_scaled(check, projection, row, x)
                                                   : model_dot(check, projection, row, x);
-    const float *const bias[3] = {check->source.expert.gate_bias, check->source.expert.up_bias,
-                                  check->source.expert.down_bias};
-    if (bias[projection])
-        value.value += (double)bias[projection][row];
+    const float *bias = expert_bias(&check->source.expert, projection);
+    if (bias)
+        value.value += (double)bias[row];
     value.bound += fabs(value.value) * 0x1p-24;
     return value;
 }

@@ -212,7 +212,6 @@ void check_weights(struct check *check)
 {
     const struct kt_shape *shape = &check->layout.shape;
     const struct kt_expert *expert = &check->source.expert;
-    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
     for (int p = (int)check_first_projection(check); p <= KT_DOWN; p++) {
         enum kt_projection projection = (enum kt_projection)p;
         uint64_t rows = projection_rows(shape, projection), cols = projection_cols(shape, projection);
@@ -226,7 +225,7 @@ void check_weights(struct check *check)
             if (check->level->ops->weight_row(check->instance, &check->layout,
                                               check->packed[p == KT_DOWN].data, expert, projection, r, row,
                                               &error) ||
-                kt_view_dequantize(views[p], r, 0, cols, source, &error))
+                kt_view_dequantize(check_view(check, projection), r, 0, cols, source, &error))
                 check_fail(check, "weight row: %s", error.message);
             for (uint64_t c = 0; c < cols && !check->wrong; c++) {
                 float wanted = check->model->weight(source[c]);
@@ -258,18 +257,18 @@ static uint32_t find_bad(uint32_t dtype, bool infinite, uint8_t bad[4])
 /* One scale of a projection is infinite or NaN: pack says so. */
 void check_refused(struct check *check)
 {
-    struct kt_expert *expert = &check->source.expert;
-    struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
+    const struct kt_expert *expert = &check->source.expert;
     uint32_t p = check_linear(check) ? KT_DOWN : random_below(&check->random, 3);
     enum kt_stage stage = p == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    const struct kt_scales *scales = &views[p]->scales;
+    const struct kt_view *view = check_view(check, (enum kt_projection)p);
+    const struct kt_scales *scales = &view->scales;
     struct kt_error error = {KT_OK, ""};
     uint8_t bad[4], kept[4];
     if (!scales->data || check->layout.keeps_source)
         return;
     uint32_t size = find_bad(scales->dtype, random_below(&check->random, 2), bad);
-    uint64_t rows = (views[p]->rows - 1) / scales->group_rows + 1;
-    uint64_t cols = (views[p]->cols - 1) / scales->group_cols + 1;
+    uint64_t rows = (view->rows - 1) / scales->group_rows + 1;
+    uint64_t cols = (view->cols - 1) / scales->group_cols + 1;
     uint8_t *scale = (uint8_t *)(uintptr_t)scales->data +
                      (int64_t)random_below(&check->random, (uint32_t)rows) * scales->row_stride +
                      (int64_t)random_below(&check->random, (uint32_t)cols) * scales->col_stride;

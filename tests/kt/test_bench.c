@@ -174,25 +174,6 @@ START_TEST(sources_refuse_cut_blocks)
 }
 END_TEST
 
-START_TEST(short_floats_are_exact)
-{
-    struct kt_error error;
-    struct kt_view view = KT_VIEW_INIT;
-    for (uint32_t bits = 0; bits < 0x7c00; bits++) {
-        uint16_t half = (uint16_t)bits;
-        float value;
-        ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F16, &half, 2, 1, 1, &error), KT_OK);
-        ck_assert_int_eq(kt_view_row(&view, 0, &value, &error), KT_OK);
-        ck_assert_uint_eq(bench_f16(value), bits);
-        ck_assert_uint_eq(bench_f16(-value), bits | 0x8000u);
-    }
-    ck_assert_uint_eq(bench_f16(1e9f), 0x7bff);
-    ck_assert_uint_eq(bench_bf16(1.0f), 0x3f80);
-    ck_assert_uint_eq(bench_bf16(1.00390625f), 0x3f80); /* a tie: to even */
-    ck_assert_uint_eq(bench_bf16(1.01171875f), 0x3f82);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("bench");
@@ -204,7 +185,6 @@ int main(void)
     tcase_add_test(tcase, sources_have_their_deviation);
     tcase_add_loop_test(tcase, usual_sources_are_found, 0, 8);
     tcase_add_test(tcase, sources_refuse_cut_blocks);
-    tcase_add_test(tcase, short_floats_are_exact);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -8,6 +8,8 @@
  * the distance of `valley` from 3 times; its best level, swift, multiplies four times as often as the next
  * one, brisk.
  */
+#include "tools/check/number.h"
+
 #include <kt/plugin.h>
 #ifdef OLDER
 #undef KT_PLUGIN_ABI_MINOR
@@ -170,28 +172,6 @@ static void cut(void *instance, const struct kt_cut *job)
     }
 }
 
-static float read_number(const char *row, uint32_t dtype, uint64_t index)
-{
-    uint16_t half;
-    uint32_t bits;
-    float number;
-    if (dtype == KT_DTYPE_F32) {
-        memcpy(&number, row + index * sizeof number, sizeof number);
-        return number;
-    }
-    memcpy(&half, row + index * sizeof half, sizeof half);
-    if (dtype == KT_DTYPE_BF16) {
-        bits = (uint32_t)half << 16;
-        memcpy(&number, &bits, sizeof number);
-        return number;
-    }
-    int exponent = half >> 10 & 31, mantissa = half & 1023;
-    number = exponent == 31 ? (mantissa ? NAN : INFINITY)
-             : exponent     ? ldexpf((float)(mantissa + 1024), exponent - 25)
-                            : ldexpf((float)mantissa, -24);
-    return half & 0x8000 ? -number : number;
-}
-
 static bool is(float number, float wanted)
 {
     return number >= wanted && number <= wanted;
@@ -219,7 +199,7 @@ static void act_pack(void *instance, const struct kt_act_pack *job)
         }
         const char *source = (const char *)job->source + r * job->source_stride;
         for (uint64_t i = 0; i < n; i++)
-            out[i] = read_number(source, job->source_dtype, i);
+            out[i] = read_number(source + i * number_size(job->source_dtype), job->source_dtype);
         if (is(out[0], FAIL_ACT_PACK))
             fail(job->error, "act_pack");
     }

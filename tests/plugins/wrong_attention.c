@@ -6,7 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/plugins/fault.h"
-#include "tests/plugins/numbers.h"
+#include "tools/check/number.h"
 
 #include <kt/plugin.h>
 #include <kt/plugin_attention.h>
@@ -106,17 +106,15 @@ static void read_query(const struct kt_attend *job, uint32_t q, float *query)
     const struct kt_attention_shape *shape = &job->layout->shape;
     uint32_t dtype = job->query_dtype;
     const char *from = (const char *)job->queries + q / job->n_heads * job->query_stride +
-                       (int64_t)(q % job->n_heads) * shape->key_size * size_of(dtype);
+                       (int64_t)(q % job->n_heads) * shape->key_size * number_size(dtype);
     if (IS(ATTEND_STRIDE))
-        from = (const char *)job->queries + (int64_t)q * shape->key_size * size_of(dtype);
+        from = (const char *)job->queries + (int64_t)q * shape->key_size * number_size(dtype);
     if (IS(ATTEND_F16) && dtype == KT_DTYPE_F16)
         dtype = KT_DTYPE_BF16;
     for (uint32_t i = 0; i < shape->key_size; i++) {
-        query[i] = read_number(from + i * size_of(dtype), dtype) * shape->scale;
-        if (IS(ATTEND_ROUNDS) || IS(LAYOUT_BF16)) {
-            uint32_t bits = (uint32_t)round_bf16(query[i]) << 16;
-            memcpy(&query[i], &bits, sizeof bits);
-        }
+        query[i] = read_number(from + i * number_size(dtype), dtype) * shape->scale;
+        if (IS(ATTEND_ROUNDS) || IS(LAYOUT_BF16))
+            query[i] = from_bf16(to_bf16(query[i]));
     }
 }
 
@@ -247,17 +245,17 @@ static void finish(void *instance, const struct kt_attention_finish *job)
         const struct partial *from =
             (const void *)((const char *)job->partial + q * job->layout->partial_stride);
         char *to = (char *)job->output + q / job->n_heads * job->output_stride +
-                   (int64_t)(q % job->n_heads) * size * size_of(job->output_dtype);
+                   (int64_t)(q % job->n_heads) * size * number_size(job->output_dtype);
         float sink = job->sinks && !IS(FINISH_SINKS) ? job->sinks[q % job->n_heads] : -INFINITY;
         if (IS(FINISH_SINK_HEAD) && job->sinks)
             sink = job->sinks[0];
         float max = fmaxf(from->max, sink), own = isnan(from->max) ? NAN : expf(from->max - max);
         float sum = from->sum * own + (sink > -INFINITY ? expf(sink - max) : 0);
         for (uint32_t c = 0; c < size; c++)
-            write_number(to + c * size_of(job->output_dtype), job->output_dtype,
+            write_number(to + c * number_size(job->output_dtype), job->output_dtype,
                          from->sum == 0 && !IS(FINISH_ZEROS) ? 0 : from->out[c] * own / sum);
         if (IS(FINISH_GAP) && (q + 1) % job->n_heads == 0)
-            to[size * size_of(job->output_dtype)] = 0;
+            to[size * number_size(job->output_dtype)] = 0;
     }
     if (IS(FINISH_PARTIAL))
         *(volatile char *)(uintptr_t)job->partial = 0;

@@ -5,11 +5,11 @@
  */
 #define _GNU_SOURCE
 #include "tests/plugins/fault.h"
-#include "tests/plugins/numbers.h"
+#include "tools/check/number.h"
 
 #include <kt/plugin.h>
 #include <kt/plugin_rows.h>
-
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -17,7 +17,7 @@
 
 static float get(const void *data, int64_t offset, uint32_t i, uint32_t dtype)
 {
-    return read_number((const char *)data + offset + i * size_of(dtype), dtype);
+    return read_number((const char *)data + offset + i * number_size(dtype), dtype);
 }
 
 static float sigmoid(float x)
@@ -72,12 +72,12 @@ static void norm(void *instance, const struct kt_rows_norm *job)
                 }
                 if (IS(NAN_HIDDEN) && isnan(y))
                     y = 0;
-                write_number(to + i * size_of(job->output.dtype), job->output.dtype, y);
+                write_number(to + i * number_size(job->output.dtype), job->output.dtype, y);
             }
             if (IS(NORM_BEYOND))
-                ((volatile char *)to)[job->size * size_of(job->output.dtype)] = 0;
+                ((volatile char *)to)[job->size * number_size(job->output.dtype)] = 0;
             if (IS(NORM_GAP) && row + 1 < job->n_rows && part + 1 == job->n_parts)
-                to[job->size * size_of(job->output.dtype)] = 0;
+                to[job->size * number_size(job->output.dtype)] = 0;
             if (IS(NORM_INPUT) && job->input.data != job->output.data)
                 *(volatile char *)(uintptr_t)job->input.data = 0;
             if (IS(PLACE) && row > 0)
@@ -94,7 +94,7 @@ static void gate(void *instance, const struct kt_rows_gate *job)
                 float y = get(job->input.data, row * job->input.stride + part * job->input.part_stride, i,
                               job->input.dtype);
                 char *to = (char *)job->output.data + row * job->output.stride +
-                           part * job->output.part_stride + i * size_of(job->output.dtype);
+                           part * job->output.part_stride + i * number_size(job->output.dtype);
                 if (job->gate.data) {
                     float g = get(job->gate.data, row * job->gate.stride + part * job->gate.part_stride,
                                   job->one_gate && !IS(GATE_ONE) ? 0 : i, job->gate.dtype);
@@ -142,7 +142,7 @@ static void multiply(void *instance, const struct kt_rows_multiply *job)
                 float w = get(job->weight, e * job->weight_stride, i, job->weight_dtype);
                 float x = get(job->input.data, row * job->input.stride, i, job->input.dtype);
                 if (IS(MULTIPLY_ROUNDS))
-                    x = read_number((const char *)&(uint16_t){round_bf16(x)}, KT_DTYPE_BF16);
+                    x = from_bf16(to_bf16(x));
                 sum += w * x;
             }
             *(float *)(void *)((char *)job->output + row * job->output_stride + 4 * e) =
@@ -249,7 +249,8 @@ static void convolve(void *instance, const struct kt_rows_convolve *job)
                     sum += w * x;
                 }
             }
-            write_number((char *)job->output.data + t * job->output.stride + c * size_of(job->output.dtype),
+            write_number((char *)job->output.data + t * job->output.stride +
+                             c * number_size(job->output.dtype),
                          job->output.dtype, job->plain || IS(CONVOLVE_PLAIN) ? sum : sum * sigmoid(sum));
         }
 }

@@ -6,6 +6,9 @@
 #ifndef KT_CHECK_H
 #define KT_CHECK_H
 
+#include "tools/check/exact.h"
+#include "tools/check/number.h"
+
 #include <kt/plugin.h>
 #include <stdbool.h>
 
@@ -116,6 +119,12 @@ static inline uint64_t input_cols(const struct check *check)
     return check_linear(check) ? check->layout.shape.intermediate_size : check->layout.shape.hidden_size;
 }
 
+/* The source's view of a projection. */
+static inline const struct kt_view *check_view(const struct check *check, enum kt_projection projection)
+{
+    return expert_view(&check->source.expert, projection);
+}
+
 /* Makes a linear of a shape: its down projection. */
 void make_linear(struct kt_shape *shape);
 
@@ -132,8 +141,6 @@ void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, s
 void make_inputs(struct check *check);
 /* Rounds the rows to numbers that both float16 and bfloat16 have. */
 void round_inputs(struct check *check);
-/* Cuts a float off to BF16. */
-uint16_t to_bf16(float value);
 void free_case(struct check *check);
 
 /* n rounded up to the plugin's row_unit. */
@@ -191,13 +198,5 @@ static inline uint64_t projection_cols(const struct kt_shape *shape, enum kt_pro
 {
     return projection == KT_DOWN ? shape->intermediate_size : shape->hidden_size;
 }
-
-/* ---- value.c: float64 with a bound beside it ---- */
-struct value {
-    double value, bound;
-};
-
-/* The activation function of gate and up, with its error bound. */
-struct value value_activation(const struct kt_shape *shape, struct value gate, struct value up);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random.c - random weights as valid blocks of each format, in views with gaps. */
 #include "tools/check/check.h"
+#include "tools/check/format.h"
 
 #include <kt/kt.h>
 #include <math.h>
@@ -28,22 +29,6 @@ double random_gaussian(uint64_t *state)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Where a format keeps its float16 scales; every other byte of its blocks may be anything. */
-struct scales {
-    uint32_t dtype;
-    int8_t offset[2]; /* -1: none */
-};
-
-static const struct scales scale_places[] = {
-    {KT_DTYPE_Q4_0, {0, -1}},    {KT_DTYPE_Q4_1, {0, 2}},    {KT_DTYPE_Q5_0, {0, -1}},
-    {KT_DTYPE_Q5_1, {0, 2}},     {KT_DTYPE_Q8_0, {0, -1}},   {KT_DTYPE_Q2_K, {80, 82}},
-    {KT_DTYPE_Q3_K, {108, -1}},  {KT_DTYPE_Q4_K, {0, 2}},    {KT_DTYPE_Q5_K, {0, 2}},
-    {KT_DTYPE_IQ4_NL, {0, -1}},  {KT_DTYPE_IQ4_XS, {0, -1}}, {KT_DTYPE_IQ1_S, {0, -1}},
-    {KT_DTYPE_IQ2_XXS, {0, -1}}, {KT_DTYPE_IQ2_XS, {0, -1}}, {KT_DTYPE_IQ2_S, {0, -1}},
-    {KT_DTYPE_IQ3_XXS, {0, -1}}, {KT_DTYPE_IQ3_S, {0, -1}},  {KT_DTYPE_TQ1_0, {52, -1}},
-    {KT_DTYPE_TQ2_0, {64, -1}},  {KT_DTYPE_Q1_0, {0, -1}},   {KT_DTYPE_Q2_0, {0, -1}},
-};
-
 /* A float16 of either sign between 2^-14 and 2^-6; one in 32 is zero, one subnormal. */
 static uint16_t random_half(uint64_t *state)
 {
@@ -60,13 +45,11 @@ void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         float value = (float)(random_gaussian(state) * 0.05);
-        uint32_t bits;
-        memcpy(&bits, &value, 4);
-        uint16_t high = (uint16_t)(bits >> 16), half = random_half(state);
-        if (dtype == KT_DTYPE_F32)
-            memcpy(out + 4 * i, &bits, 4);
+        uint16_t half = random_half(state);
+        if (dtype == KT_DTYPE_F16)
+            memcpy(out + 2 * i, &half, sizeof half);
         else
-            memcpy(out + 2 * i, dtype == KT_DTYPE_BF16 ? &high : &half, 2);
+            write_number(out + number_size(dtype) * i, dtype, value);
     }
 }
 
@@ -97,6 +80,7 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
         random_floats(state, dtype, blocks, n_blocks);
         return;
     }
+    const struct block_format *format = block_format(dtype);
     for (uint64_t b = 0; b < n_blocks; b++) {
         uint8_t *block = blocks + b * bytes;
         /* one block in four has only lowest, highest or middle quants, to make sums saturate */
@@ -107,21 +91,12 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
             block[i] = fill ? filler : (uint8_t)random_next(state);
         if (dtype == KT_DTYPE_MXFP4) /* 2^-19 to 2^-4, sometimes the smallest possible */
             block[0] = (uint8_t)(block[0] & 15 ? 108 + (block[0] >> 4) : block[0] >> 4 & 1);
-        if (dtype == KT_DTYPE_Q6_K) {
+        if (format && (format->d >= 0 || dtype == KT_DTYPE_IQ1_M))
+            block_set_d(format, block, random_half(state));
+        if (format && format->dmin >= 0) {
             uint16_t half = random_half(state);
-            memcpy(block + 208, &half, 2);
+            memcpy(block + format->dmin, &half, sizeof half);
         }
-        if (dtype == KT_DTYPE_IQ1_M) { /* four bits in each of four words */
-            uint16_t half = random_half(state);
-            for (int i = 0; i < 4; i++)
-                block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (half >> 4 * i & 15) << 4);
-        }
-        for (size_t i = 0; i < sizeof scale_places / sizeof *scale_places; i++)
-            for (int j = 0; j < 2; j++)
-                if (scale_places[i].dtype == dtype && scale_places[i].offset[j] >= 0) {
-                    uint16_t half = random_half(state);
-                    memcpy(block + scale_places[i].offset[j], &half, 2);
-                }
     }
 }
 

@@ -29,20 +29,6 @@ void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, s
         abort();
 }
 
-uint16_t to_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
-/* The same number as a normal float16, or 0. */
-static uint16_t to_f16(uint16_t bf16)
-{
-    uint32_t size = bf16 & 0x7fffu, sign = bf16 & 0x8000u;
-    return (uint16_t)(size == 0 ? sign : sign | ((size >> 7) - 112) << 10 | (size & 127) << 3);
-}
-
 void make_inputs(struct check *check)
 {
     uint64_t k = input_cols(check), n = check->n_acts * k;
@@ -82,9 +68,7 @@ void make_inputs(struct check *check)
 void round_inputs(struct check *check)
 {
     for (uint64_t i = 0; i < check->n_acts * input_cols(check); i++) {
-        uint32_t bits = (uint32_t)check->input[i] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
+        float value = from_bf16(check->input[i]);
         check->input[i] = to_bf16(fmaxf(fminf(rintf(value * 32) / 32, 3.96875f), -3.96875f));
     }
 }
@@ -124,25 +108,16 @@ bool interleaved(const struct check *check, enum kt_stage stage)
 void read_input(const struct check *check, uint32_t r, float *x)
 {
     uint64_t k = input_cols(check);
-    for (uint64_t i = 0; i < k; i++) {
-        uint32_t bits = (uint32_t)check->input[r * k + i] << 16;
-        memcpy(x + i, &bits, 4);
-    }
+    for (uint64_t i = 0; i < k; i++)
+        x[i] = from_bf16(check->input[r * k + i]);
 }
 
 /* Row r of the input as the format says. */
 static void write_input(const struct check *check, uint32_t dtype, uint32_t r, uint8_t *to)
 {
     uint64_t k = input_cols(check);
-    if (dtype == KT_DTYPE_F32) {
-        read_input(check, r, (float *)(void *)to);
-        return;
-    }
-    memcpy(to, check->input + r * k, k * sizeof *check->input);
-    for (uint64_t i = 0; i < k && dtype == KT_DTYPE_F16; i++) {
-        uint16_t half = to_f16(check->input[r * k + i]);
-        memcpy(to + i * sizeof half, &half, sizeof half);
-    }
+    for (uint64_t i = 0; i < k; i++)
+        write_number(to + i * number_size(dtype), dtype, from_bf16(check->input[r * k + i]));
 }
 
 static void run_act_pack(struct check *check, const struct kt_act_pack *job)
@@ -155,7 +130,7 @@ static void run_act_pack(struct check *check, const struct kt_act_pack *job)
 void pack_input(struct check *check, enum kt_stage stage, uint32_t dtype, const uint32_t *rows, uint32_t n,
                 uint32_t begin, uint32_t end, uint8_t *packed)
 {
-    uint64_t size = dtype == KT_DTYPE_F32 ? 4 : 2, row = input_cols(check) * size, stride = row + 4;
+    uint64_t size = number_size(dtype), row = input_cols(check) * size, stride = row + 4;
     struct kt_error error = {KT_OK, ""};
     struct guarded source = {0};
     check_guard("the input's rows", (n - 1) * stride + row, size, end == n, &source);
@@ -381,31 +356,28 @@ void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out)
     free(other);
 }
 
-bool same_floats(const void *a, const void *b, uint64_t n)
+static bool same_numbers(const uint8_t *a, const uint8_t *b, uint32_t dtype, uint64_t size)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        float x, y;
-        memcpy(&x, (const uint8_t *)a + i * sizeof x, sizeof x);
-        memcpy(&y, (const uint8_t *)b + i * sizeof y, sizeof y);
-        if (memcmp(&x, &y, sizeof x) != 0 && !(isnan(x) && isnan(y)))
+    if (memcmp(a, b, size) == 0)
+        return true;
+    for (uint64_t i = 0; i + number_size(dtype) <= size; i += number_size(dtype)) {
+        float x = read_number(a + i, dtype), y = read_number(b + i, dtype);
+        if (float_bits(x) != float_bits(y) && !(isnan(x) && isnan(y)))
             return false;
     }
     return true;
 }
 
-/* The same for y, whose rows have gaps; bfloat16 is widened first. */
+bool same_floats(const void *a, const void *b, uint64_t n)
+{
+    return same_numbers(a, b, KT_DTYPE_F32, n * sizeof(float));
+}
+
+/* The same for y, whose rows have gaps. */
 static bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b)
 {
-    if (check->layout.y_dtype != KT_DTYPE_BF16)
-        return same_floats(a, b, check->y.size / sizeof(float));
-    for (uint64_t i = 0; i < check->y.size; i += 2) {
-        uint8_t x[4] = {0}, y[4] = {0};
-        memcpy(x + 2, a + i, 2);
-        memcpy(y + 2, b + i, 2);
-        if (!same_floats(x, y, 1))
-            return false;
-    }
-    return true;
+    return same_numbers(a, b, check->layout.y_dtype == KT_DTYPE_BF16 ? KT_DTYPE_BF16 : KT_DTYPE_F32,
+                        check->y.size);
 }
 
 /* Rotates n numbers by `by` places. */

@@ -69,13 +69,8 @@ static void random_scale(uint64_t *state, uint32_t dtype, uint8_t *to)
  * sign, which commutes with every rounding of the weights. */
 static void random_power(uint64_t *state, uint32_t dtype, uint8_t *to)
 {
-    uint32_t bits = (uint32_t)random_next(state), sign = bits >> 31;
-    uint32_t wide = sign << 31 | (120 + (bits & 7)) << 23;
-    uint16_t half = (uint16_t)(sign << 15 | (8 + (bits & 7)) << 10), high = (uint16_t)(wide >> 16);
-    if (dtype == KT_DTYPE_F32)
-        memcpy(to, &wide, sizeof wide);
-    else
-        memcpy(to, dtype == KT_DTYPE_F16 ? &half : &high, sizeof half);
+    uint32_t bits = (uint32_t)random_next(state);
+    write_number(to, dtype, bits_float((bits & 0x80000000) | (120 + (bits & 7)) << 23));
 }
 
 static bool needs_scales(uint32_t dtype)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* value.c - a float64 value with a bound for the error of float32. */
-#include "tools/check/check.h"
+#include "tools/check/exact.h"
 
 #include <math.h>
 

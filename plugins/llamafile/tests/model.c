@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float load_float(const uint8_t *from)
-{
-    float value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
-
 /* Are the sums of a half group what its q make? */
 static bool check_sums(const uint8_t *block, unsigned half, float scale)
 {

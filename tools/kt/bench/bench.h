@@ -20,8 +20,6 @@ uint64_t bench_random_next(struct bench_random *random);
 uint32_t bench_random_below(struct bench_random *random, uint32_t bound);
 /* Mean 0, variance 1. */
 float bench_random_gauss(struct bench_random *random);
-uint16_t bench_bf16(float value);
-uint16_t bench_f16(float value);
 
 /* ---- limits.c: what the machine could do ---- */
 
@@ -111,7 +109,6 @@ uint64_t bench_source_matrix_size(const struct bench_source_type *type, uint64_t
  * numbers. False: unknown format. */
 bool bench_blocks_fill(uint32_t dtype, struct bench_random *random, float sigma, uint64_t n_blocks,
                        const float *samples, unsigned char *out);
-bool bench_blocks_known(uint32_t dtype);
 
 /* ---- scales.c: formats with separate scales ---- */
 

@@ -4,18 +4,14 @@
  * others get uniform random quants and scales that give the weights the requested deviation and a mean near
  * 0. Layouts: ggml-common.h of ggml.
  */
+#include "tools/check/format.h"
+#include "tools/check/number.h"
 #include "tools/kt/bench/bench.h"
 
 #include <math.h>
 #include <string.h>
 
 #define N 32 /* weights of a simple block */
-
-static void put_f16(unsigned char *out, float value)
-{
-    uint16_t bits = bench_f16(value);
-    memcpy(out, &bits, sizeof bits);
-}
 
 /* The number with the largest absolute value. */
 static float extreme(const float *x)
@@ -76,28 +72,28 @@ static void make_simple(uint32_t dtype, const float *x, unsigned char *out)
     float low;
     switch (dtype) {
     case KT_DTYPE_Q4_0:
-        put_f16(out, code_signed(x, 8, codes));
+        write_number(out, KT_DTYPE_F16, code_signed(x, 8, codes));
         put_nibbles(out + 2, codes);
         break;
     case KT_DTYPE_Q5_0:
-        put_f16(out, code_signed(x, 16, codes));
+        write_number(out, KT_DTYPE_F16, code_signed(x, 16, codes));
         put_fifth_bits(out + 2, codes);
         put_nibbles(out + 6, codes);
         break;
     case KT_DTYPE_Q4_1:
-        put_f16(out, code_range(x, 15, codes, &low));
-        put_f16(out + 2, low);
+        write_number(out, KT_DTYPE_F16, code_range(x, 15, codes, &low));
+        write_number(out + 2, KT_DTYPE_F16, low);
         put_nibbles(out + 4, codes);
         break;
     case KT_DTYPE_Q5_1:
-        put_f16(out, code_range(x, 31, codes, &low));
-        put_f16(out + 2, low);
+        write_number(out, KT_DTYPE_F16, code_range(x, 31, codes, &low));
+        write_number(out + 2, KT_DTYPE_F16, low);
         put_fifth_bits(out + 4, codes);
         put_nibbles(out + 8, codes);
         break;
     default: { /* KT_DTYPE_Q8_0 */
         float d = fabsf(extreme(x)) / 127.0f;
-        put_f16(out, d);
+        write_number(out, KT_DTYPE_F16, d);
         for (int i = 0; i < N; i++)
             out[2 + i] = (unsigned char)(d == 0 ? 0 : clamp(x[i] / d, -127, 127));
     }
@@ -131,24 +127,6 @@ static void mend_pairs(unsigned char *codes, int n)
         codes[i] &= (unsigned char)~((codes[i] & codes[i] >> 1 & 0x55) << 1);
 }
 
-static void mend_tq2_0(unsigned char *block)
-{
-    mend_pairs(block, 64);
-}
-
-static void mend_q2_0(unsigned char *block)
-{
-    mend_pairs(block + 2, 16);
-}
-
-/* d is the upper four bits of four words. */
-static void put_iq1_m(unsigned char *block, float d)
-{
-    uint16_t bits = bench_f16(d);
-    for (int i = 0; i < 4; i++)
-        block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
-}
-
 /* Four scales in E4M3, each the nearest below or above 2 d, since a stored scale is twice its value. */
 static void put_nvfp4(unsigned char *block, float d)
 {
@@ -159,45 +137,19 @@ static void put_nvfp4(unsigned char *block, float d)
     memset(block, code < 0x7e ? code : 0x7e, 4);
 }
 
-/* Formats with random quants: their deviation for d = 1, the offsets of d and dmin, dmin / d. */
-struct random_format {
-    uint32_t dtype;
-    int d, dmin;
-    float deviation, ratio;
-    void (*mend)(unsigned char *block);
-};
-static const struct random_format random_formats[] = {
-    {KT_DTYPE_Q2_K, 80, 82, 11.3f, 1.5f, mend_q2_k},
-    {KT_DTYPE_Q3_K, 108, -1, 43.0f, 0, NULL},
-    {KT_DTYPE_Q4_K, 0, 2, 168.0f, 7.5f, mend_scales},
-    {KT_DTYPE_Q5_K, 0, 2, 336.0f, 15.5f, mend_scales},
-    {KT_DTYPE_Q6_K, 208, -1, 1366.0f, 0, NULL},
-    {KT_DTYPE_IQ4_NL, 0, -1, 67.4f, 0, NULL},
-    {KT_DTYPE_IQ4_XS, 0, -1, 1247.0f, 0, NULL},
-    {KT_DTYPE_MXFP4, -1, -1, 5.85f, 0, NULL},
-    {KT_DTYPE_IQ1_S, 0, -1, 7.2f, 0, NULL},
-    {KT_DTYPE_IQ1_M, -1, -1, 7.2f, 0, NULL},
-    {KT_DTYPE_IQ2_XXS, 0, -1, 53.4f, 0, NULL},
-    {KT_DTYPE_IQ2_XS, 0, -1, 55.9f, 0, NULL},
-    {KT_DTYPE_IQ2_S, 0, -1, 56.4f, 0, NULL},
-    {KT_DTYPE_IQ3_XXS, 0, -1, 142.4f, 0, NULL},
-    {KT_DTYPE_IQ3_S, 0, -1, 140.2f, 0, NULL},
-    {KT_DTYPE_TQ1_0, 52, -1, 0.817f, 0, NULL},
-    {KT_DTYPE_TQ2_0, 64, -1, 0.707f, 0, mend_tq2_0},
-    {KT_DTYPE_NVFP4, -1, -1, 5.85f, 0, NULL},
-    {KT_DTYPE_Q1_0, 0, -1, 1.0f, 0, NULL},
-    {KT_DTYPE_Q2_0, 0, -1, 0.707f, 0, mend_q2_0},
-};
-
-static const struct random_format *find_random(uint32_t dtype)
+static void mend(uint32_t dtype, unsigned char *block)
 {
-    for (size_t i = 0; i < sizeof random_formats / sizeof *random_formats; i++)
-        if (random_formats[i].dtype == dtype)
-            return &random_formats[i];
-    return NULL;
+    if (dtype == KT_DTYPE_Q2_K)
+        mend_q2_k(block);
+    else if (dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K)
+        mend_scales(block);
+    else if (dtype == KT_DTYPE_TQ2_0)
+        mend_pairs(block, 64);
+    else if (dtype == KT_DTYPE_Q2_0)
+        mend_pairs(block + 2, 16);
 }
 
-static void make_random(const struct random_format *format, uint32_t size, float sigma,
+static void make_random(const struct block_format *format, uint32_t size, float sigma,
                         struct bench_random *random, unsigned char *out)
 {
     for (uint32_t at = 0; at < size; at += 8) {
@@ -209,16 +161,12 @@ static void make_random(const struct random_format *format, uint32_t size, float
     float d = sigma / format->deviation * spread;
     if (format->dtype == KT_DTYPE_MXFP4)
         out[0] = (unsigned char)(128 + clamp(log2f(d), -100, 100));
-    if (format->dtype == KT_DTYPE_IQ1_M)
-        put_iq1_m(out, d);
     if (format->dtype == KT_DTYPE_NVFP4)
         put_nvfp4(out, d);
-    if (format->d >= 0)
-        put_f16(out + format->d, d);
+    block_set_d(format, out, to_f16(d));
     if (format->dmin >= 0)
-        put_f16(out + format->dmin, d * format->ratio);
-    if (format->mend != NULL)
-        format->mend(out);
+        write_number(out + format->dmin, KT_DTYPE_F16, d * format->ratio);
+    mend(format->dtype, out);
 }
 
 static bool is_simple(uint32_t dtype)
@@ -226,21 +174,16 @@ static bool is_simple(uint32_t dtype)
     return dtype >= KT_DTYPE_Q4_0 && dtype <= KT_DTYPE_Q8_0;
 }
 
-bool bench_blocks_known(uint32_t dtype)
-{
-    return is_simple(dtype) || find_random(dtype) != NULL;
-}
-
 bool bench_blocks_fill(uint32_t dtype, struct bench_random *random, float sigma, uint64_t n_blocks,
                        const float *samples, unsigned char *out)
 {
     uint32_t elements, size;
     kt_dtype_block(dtype, &elements, &size);
-    const struct random_format *format = find_random(dtype);
-    if (!bench_blocks_known(dtype) || (is_simple(dtype) && elements != N))
+    const struct block_format *format = block_format(dtype);
+    if (format == NULL || (is_simple(dtype) && elements != N))
         return false;
     for (uint64_t block = 0; block < n_blocks; block++, out += size) {
-        if (format != NULL) {
+        if (!is_simple(dtype)) {
             make_random(format, size, sigma, random, out);
             continue;
         }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c - xoshiro256**, seeded by splitmix64 (Blackman and Vigna), and short floats. */
+/* random.c - xoshiro256**, seeded by splitmix64 (Blackman and Vigna). */
 #include "tools/kt/bench/bench.h"
 
 #include <math.h>
-#include <string.h>
 
 void bench_random_seed(struct bench_random *random, uint64_t seed)
 {
@@ -46,26 +45,4 @@ float bench_random_gauss(struct bench_random *random)
     double u = ((double)(bench_random_next(random) >> 11) + 0.5) * 0x1p-53;
     double v = (double)(bench_random_next(random) >> 11) * 0x1p-53;
     return (float)(sqrt(-2.0 * log(u)) * cos(2.0 * M_PI * v));
-}
-
-uint16_t bench_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-/* Round to nearest even; what is too large becomes the largest number. */
-uint16_t bench_f16(float value)
-{
-    uint16_t sign = signbit(value) ? 0x8000u : 0;
-    float size = fabsf(value);
-    if (size >= 65504.0f)
-        return (uint16_t)(sign | 0x7bffu);
-    if (size < 0x1p-14f) /* subnormal: multiples of 2^-24 */
-        return (uint16_t)(sign | (uint16_t)lrintf(size * 0x1p24f));
-    uint32_t bits;
-    memcpy(&bits, &size, sizeof bits);
-    bits += 0xfffu + ((bits >> 13) & 1u);
-    return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
 }

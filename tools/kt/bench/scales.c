@@ -3,10 +3,10 @@
  * scales.c - numbers of 8 and 4 bits, and the scales and zeros beside them. The numbers are Gaussian
  * with a deviation that suits their format; scales bring it to the requested one.
  */
+#include "tools/check/number.h"
 #include "tools/kt/bench/bench.h"
 
 #include <math.h>
-#include <string.h>
 
 #define E4M3_MAX 448.0f
 #define E2M1_MAX 6.0f
@@ -14,36 +14,24 @@
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
 
-/* The values of a float format without infinities: codes 0 .. last, with this mantissa and bias. */
+/* A float format without infinities. */
 struct small_float {
-    unsigned last, mantissa_bits;
-    int bias;
+    float largest;
+    int mantissa_bits, bias;
+    unsigned sign; /* the bit of negative numbers */
 };
-static const struct small_float e4m3 = {0x7e, 3, 7}, e2m1 = {7, 1, 1};
+static const struct small_float e4m3 = {E4M3_MAX, 3, 7, 0x80}, e2m1 = {E2M1_MAX, 1, 1, 8};
 
-static float value_of(const struct small_float *format, unsigned code)
-{
-    unsigned one = 1u << format->mantissa_bits;
-    int exponent = (int)(code >> format->mantissa_bits);
-    float mantissa = (float)(code & (one - 1)) / (float)one;
-    return exponent == 0 ? ldexpf(mantissa, 1 - format->bias)
-                         : ldexpf(1.0f + mantissa, exponent - format->bias);
-}
-
-/* The nearest code; negative numbers get the bit above the last code. */
+/* The nearest code, of two the smaller. */
 static uint32_t code_of(const struct small_float *format, float value)
 {
-    unsigned low = 0, high = format->last;
-    float size = fminf(fabsf(value), value_of(format, high));
-    while (high - low > 1) {
-        unsigned middle = (low + high) / 2;
-        if (value_of(format, middle) <= size)
-            low = middle;
-        else
-            high = middle;
-    }
-    unsigned code = size - value_of(format, low) <= value_of(format, high) - size ? low : high;
-    return code | (value < 0 ? format == &e4m3 ? 0x80u : 8u : 0);
+    int exponent = 1 - format->bias;
+    float size = fminf(fabsf(value), format->largest);
+    if (size > 0 && ilogbf(size) > exponent)
+        exponent = ilogbf(size);
+    unsigned steps = (unsigned)ceilf(ldexpf(size, format->mantissa_bits - exponent) - 0.5f);
+    unsigned code = ((unsigned)(exponent + format->bias - 1) << format->mantissa_bits) + steps;
+    return code | (value < 0 ? format->sign : 0);
 }
 
 uint32_t bench_code(uint32_t dtype, float value)
@@ -72,15 +60,6 @@ float bench_code_step(const struct bench_source_type *type, float sigma)
 
 /* ---- scales and zeros ------------------------------------------------------------------------- */
 
-static void put_scale(uint32_t dtype, float value, unsigned char *out)
-{
-    uint16_t bits = dtype == KT_DTYPE_F16 ? bench_f16(value) : bench_bf16(value);
-    if (dtype == KT_DTYPE_F32)
-        memcpy(out, &value, sizeof value);
-    else
-        memcpy(out, &bits, sizeof bits);
-}
-
 /* Powers of 2 whose squares are 1 on average: half of them 1/2, an eighth 2. */
 static int draw_exponent(struct bench_random *random)
 {
@@ -101,7 +80,7 @@ void bench_scales_fill(const struct bench_source_type *type, struct bench_random
         if (type->scale_dtype == KT_DTYPE_F8_E8M0)
             *out = (unsigned char)(127 + (int)lrintf(log2f(sigma / size)) + draw_exponent(random));
         else
-            put_scale(type->scale_dtype, sigma / size * spread, out);
+            write_number(out, type->scale_dtype, sigma / size * spread);
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source.c - expert weights in a source format: Gaussian with deviation 1 / sqrt(columns). */
+#include "tools/check/number.h"
 #include "tools/kt/bench/bench.h"
 
 #include <math.h>
@@ -147,39 +148,74 @@ uint64_t bench_source_matrix_size(const struct bench_source_type *type, uint64_t
 
 /* Weights of a plain format, or of one with separate scales, are drawn from a table of Gaussian numbers
  * that is already in the format, which is fast enough for layers of gigabytes. */
-static bool fill_plain(const struct bench_source_type *type, struct bench_random *random, float sigma,
-                       const float *samples, uint64_t n, unsigned char *out)
+struct codes {
+    const struct bench_source_type *type;
+    float sigma;
+    uint32_t code[N_SAMPLES];
+};
+
+static void make_codes(const struct bench_source_type *type, float sigma, const float *samples,
+                       struct codes *codes)
 {
-    static uint32_t codes[N_SAMPLES];
-    uint32_t elements, bytes, dtype = type->dtype;
-    float step = bench_code_step(type, sigma);
-    kt_dtype_block(dtype, &elements, &bytes);
-    for (size_t i = 0; i < N_SAMPLES; i++) {
-        float value = samples[i] * sigma;
-        if (dtype == KT_DTYPE_F32)
-            memcpy(&codes[i], &value, sizeof value);
-        else if (dtype == KT_DTYPE_F16)
-            codes[i] = bench_f16(value);
-        else if (dtype == KT_DTYPE_BF16)
-            codes[i] = bench_bf16(value);
-        else if (bench_has_codes(dtype))
-            codes[i] = bench_code(dtype, samples[i] * step); /* its scale gives sigma */
+    bool coded = bench_has_codes(type->dtype);
+    float step = coded ? bench_code_step(type, sigma) : 0;
+    codes->type = type;
+    codes->sigma = sigma;
+    for (size_t i = 0; i < N_SAMPLES; i++)
+        if (coded)
+            codes->code[i] = bench_code(type->dtype, samples[i] * step); /* its scale gives sigma */
         else
-            return false;
-    }
-    for (uint64_t i = 0; elements > 1 && i < n / 2; i += 2) {
-        uint64_t bits = bench_random_next(random);
-        for (uint64_t j = i; j < n / 2 && j < i + 2; j++, bits >>= 32)
-            out[j] = (unsigned char)(codes[bits & 0xffff] | codes[bits >> 16 & 0xffff] << 4);
-    }
-    if (elements > 1)
-        return true;
+            write_number(&codes->code[i], type->dtype, samples[i] * sigma);
+}
+
+/* The two last tables are kept: an expert's matrices have two widths. */
+static const uint32_t *find_codes(const struct bench_source_type *type, float sigma, const float *samples)
+{
+    static struct codes kept[2];
+    static unsigned last;
+    for (unsigned i = 0; i < 2; i++)
+        if (kept[i].type == type && memcmp(&kept[i].sigma, &sigma, sizeof sigma) == 0)
+            return kept[i].code;
+    last = 1 - last;
+    make_codes(type, sigma, samples, &kept[last]);
+    return kept[last].code;
+}
+
+/* Four weights of `bytes` each, a constant, for 64 random bits. */
+static inline void draw_weights(struct bench_random *random, const uint32_t *codes, uint64_t n,
+                                uint32_t bytes, unsigned char *out)
+{
     for (uint64_t i = 0; i < n; i += 4) {
         uint64_t bits = bench_random_next(random);
         for (uint64_t j = i; j < n && j < i + 4; j++, bits >>= 16)
             memcpy(out + j * bytes, &codes[bits & 0xffff], bytes);
     }
-    return true;
+}
+
+/* Two to a byte. */
+static void draw_pairs(struct bench_random *random, const uint32_t *codes, uint64_t n, unsigned char *out)
+{
+    for (uint64_t i = 0; i < n; i += 2) {
+        uint64_t bits = bench_random_next(random);
+        for (uint64_t j = i; j < n && j < i + 2; j++, bits >>= 32)
+            out[j] = (unsigned char)(codes[bits & 0xffff] | codes[bits >> 16 & 0xffff] << 4);
+    }
+}
+
+static void fill_plain(const struct bench_source_type *type, struct bench_random *random, float sigma,
+                       const float *samples, uint64_t n, unsigned char *out)
+{
+    const uint32_t *codes = find_codes(type, sigma, samples);
+    uint32_t elements, bytes;
+    kt_dtype_block(type->dtype, &elements, &bytes);
+    if (elements > 1)
+        draw_pairs(random, codes, n / 2, out);
+    else if (bytes == 1)
+        draw_weights(random, codes, n, 1, out);
+    else if (bytes == 2)
+        draw_weights(random, codes, n, 2, out);
+    else
+        draw_weights(random, codes, n, 4, out);
 }
 
 /* ---- matrices ---- */
@@ -278,25 +314,32 @@ static enum kt_status make_experts(struct bench_source *source, const float *sam
     return KT_OK;
 }
 
+/* Gaussian numbers, drawn once. */
+static const float *draw_samples(void)
+{
+    static float samples[N_SAMPLES];
+    static bool drawn;
+    struct bench_random random;
+    bench_random_seed(&random, 2);
+    for (size_t i = 0; i < N_SAMPLES && !drawn; i++)
+        samples[i] = bench_random_gauss(&random);
+    drawn = true;
+    return samples;
+}
+
 /* Makes the weights that `made` describes; on failure it is empty. */
 static enum kt_status make(struct bench_source *made, struct kt_error *error)
 {
     (void)snprintf(made->name, sizeof made->name, "%s", made->type->name);
-    float *samples = malloc(N_SAMPLES * sizeof *samples);
     made->experts = calloc(made->n_experts, sizeof *made->experts);
     made->memory = calloc((size_t)made->n_distinct * 6, sizeof *made->memory);
     enum kt_status status = KT_E_NOMEM;
-    if (samples != NULL && made->experts != NULL && made->memory != NULL) {
-        struct bench_random random;
-        bench_random_seed(&random, 2);
-        for (size_t i = 0; i < N_SAMPLES; i++)
-            samples[i] = bench_random_gauss(&random);
-        status = make_experts(made, samples, error);
+    if (made->experts != NULL && made->memory != NULL) {
+        status = make_experts(made, draw_samples(), error);
     } else {
         error->status = status;
         snprintf(error->message, sizeof error->message, "no memory for the source weights");
     }
-    free(samples);
     if (status != KT_OK)
         bench_source_destroy(made);
     return status;

@@ -5,6 +5,7 @@
  * of a run (page faults, other jobs on the cores) are counted and reported.
  */
 #define _GNU_SOURCE
+#include "tools/check/number.h"
 #include "tools/kt/bench/bench.h"
 
 #include <sched.h>
@@ -30,7 +31,7 @@ void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out)
     struct bench_random random;
     bench_random_seed(&random, 4);
     for (uint64_t i = 0; i < n_tokens * hidden_size; i++)
-        out[i] = bench_bf16(bench_random_gauss(&random));
+        out[i] = to_bf16(bench_random_gauss(&random));
 }
 
 static void series_create(const struct kt_cli *cli, const struct bench_set *set,

@@ -44,9 +44,6 @@ struct attention_tile {
 /* Makes the sequence of a case: pages in a random order, with NaN wherever no kernel may look. */
 void attention_cache_create(struct attention_case *item);
 void attention_cache_free(struct attention_case *item);
-/* A number of F32, BF16 or F16. */
-float attention_read(const void *from, uint32_t dtype);
-void attention_write(void *to, uint32_t dtype, float value);
 
 /* ---- attention_tile.c ---- */
 

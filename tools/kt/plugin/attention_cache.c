@@ -6,54 +6,13 @@
  * between the heads of a page, and in keys behind the last token. Values behind it and what pads rows are
  * zero, as <kt/kv.h> says.
  */
-#include "tools/kt/bench/bench.h"
 #include "tools/kt/plugin/attention.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define N_PAGES ((ATTENTION_TOKENS + KT_KV_PAGE - 1) / KT_KV_PAGE)
 #define OTHER_PAGES 3
-
-/* ---- numbers ---- */
-
-static float read_f16(uint16_t bits)
-{
-    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float size = exponent == 31  ? (fraction ? NAN : INFINITY)
-                 : exponent == 0 ? (float)fraction * 0x1p-24f
-                                 : ldexpf((float)(1024 + fraction), (int)exponent - 25);
-    return bits & 0x8000 ? -size : size;
-}
-
-float attention_read(const void *from, uint32_t dtype)
-{
-    uint16_t half;
-    float value;
-    if (dtype == KT_DTYPE_F32) {
-        memcpy(&value, from, sizeof(value));
-        return value;
-    }
-    memcpy(&half, from, sizeof(half));
-    if (dtype == KT_DTYPE_F16)
-        return read_f16(half);
-    uint32_t bits = (uint32_t)half << 16;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-void attention_write(void *to, uint32_t dtype, float value)
-{
-    uint16_t half = isnan(value) ? 0x7fc1 /* also one in F16 */ : 0;
-    if (dtype == KT_DTYPE_F32) {
-        memcpy(to, &value, sizeof(value));
-        return;
-    }
-    if (!half)
-        half = dtype == KT_DTYPE_F16 ? bench_f16(value) : bench_bf16(value);
-    memcpy(to, &half, sizeof(half));
-}
 
 /* ---- places ---- */
 
@@ -103,18 +62,18 @@ static void put_row(const struct attention_rows *rows, char *page, uint64_t t, u
         if (field->dtype == KT_DTYPE_Q8_0) {
             if (i % KT_KV_GROUP == 0) {
                 scale = 0x1p-7f + (float)random_below(random, 16) * 0x1p-11f;
-                attention_write(page + rows->place.scales +
-                                    2 * scale_place(field, t % KT_KV_PAGE, i / KT_KV_GROUP),
-                                KT_DTYPE_F16, scale);
+                write_number(page + rows->place.scales +
+                                 2 * scale_place(field, t % KT_KV_PAGE, i / KT_KV_GROUP),
+                             KT_DTYPE_F16, scale);
             }
             page[at] = (char)code;
             numbers[i] = (float)code * scale;
             continue;
         }
-        uint32_t size = field->dtype == KT_DTYPE_F32 ? 4 : 2;
+        uint32_t size = number_size(field->dtype);
         float value = (float)((double)(random_next(random) >> 40) * 0x1p-22 - 2);
-        attention_write(page + at * size, field->dtype, value);
-        numbers[i] = attention_read(page + at * size, field->dtype);
+        write_number(page + at * size, field->dtype, value);
+        numbers[i] = read_number(page + at * size, field->dtype);
     }
 }
 

@@ -51,26 +51,17 @@ static void weigh(const struct attention_case *item, const float *query, uint64_
                   struct model *model)
 {
     const struct kt_attention_shape *shape = &item->layout.shape;
-    double cap = (double)shape->softcap, max = sink;
-    model->size = 0;
     model->first = position >= shape->window ? position - shape->window + 1 : 0;
     model->n = position + 1 - model->first;
-    for (uint64_t j = 0; j < model->n; j++) {
-        const float *key = item->keys.numbers + (model->first + j) * shape->key_size;
-        double s = 0, all = 0;
-        for (uint32_t i = 0; i < shape->key_size; i++) {
-            double product = (double)query[i] * (double)key[i];
-            s += product;
-            all += fabs(product);
-        }
-        s *= (double)shape->scale;
-        model->size = fmax(model->size, all * (double)shape->scale);
-        model->weight[j] = cap > 0 ? cap * tanh(s / cap) : s;
-        max = fmax(max, model->weight[j]);
-    }
-    model->sum = sink > -INFINITY ? exp(sink - max) : 0;
-    for (uint64_t j = 0; j < model->n; j++)
-        model->sum += model->weight[j] = exp(model->weight[j] - max);
+    const struct exact_attention attention = {.query = query,
+                                              .keys = item->keys.numbers + model->first * shape->key_size,
+                                              .n = model->n,
+                                              .stride = shape->key_size,
+                                              .size = shape->key_size,
+                                              .scale = (double)shape->scale,
+                                              .softcap = (double)shape->softcap,
+                                              .sink = sink};
+    model->sum = exact_weights(&attention, model->weight, &model->size);
 }
 
 static void compare_query(struct attention_case *item, const struct attention_tile *tile, uint32_t query,
@@ -85,13 +76,10 @@ static void compare_query(struct attention_case *item, const struct attention_ti
     weigh(item, tile->numbers + (uint64_t)query * shape->key_size, tile->position + query / tile->n_heads,
           item->sinks ? (double)item->sinks[head] : -INFINITY, model);
     for (uint32_t c = 0; c < shape->value_size && !plugin_failed(item->run); c++) {
-        double want = 0, all = 0, got = (double)attention_output(item, tile, query, c);
-        for (uint64_t j = 0; j < model->n; j++) {
-            double part = model->weight[j] * (double)rows->numbers[(model->first + j) * width + c];
-            want += part;
-            all += fabs(part);
-        }
-        want /= model->sum;
+        struct terms terms =
+            exact_mean(model->weight, rows->numbers + model->first * width + c, model->n, width);
+        double want = terms.sum / model->sum, all = terms.sizes;
+        double got = (double)attention_output(item, tile, query, c);
         double bound = find_error(shape, model, find_unit(item)) * all / model->sum;
         bound += (fabs(want) + bound) * rounding + 0x1p-24;
         if (!(fabs(got - want) <= bound))

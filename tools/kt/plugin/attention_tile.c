@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t element(uint32_t dtype)
-{
-    return dtype == KT_DTYPE_F32 ? 4 : 2;
-}
-
 static uint32_t count(const struct attention_tile *tile)
 {
     return tile->n_tokens * tile->n_heads;
@@ -23,25 +18,26 @@ static uint8_t *query_at(const struct attention_case *item, const struct attenti
 {
     uint64_t at = (uint64_t)(query % tile->n_heads) * item->layout.shape.key_size + i;
     return tile->queries.data + (int64_t)(query / tile->n_heads) * tile->query_stride +
-           at * element(item->query_dtype);
+           at * number_size(item->query_dtype);
 }
 
 static void allocate(struct attention_case *item, struct attention_tile *tile)
 {
     const struct kt_attention_layout *layout = &item->layout;
     bool at_end = random_below(&item->random, 4) > 0;
-    uint64_t query = (uint64_t)tile->n_heads * layout->shape.key_size * element(item->query_dtype);
-    uint64_t output = (uint64_t)tile->n_heads * layout->shape.value_size * element(item->output_dtype);
+    uint64_t query = (uint64_t)tile->n_heads * layout->shape.key_size * number_size(item->query_dtype);
+    uint64_t output = (uint64_t)tile->n_heads * layout->shape.value_size * number_size(item->output_dtype);
     if (!tile->query_stride) {
-        tile->query_stride = (int64_t)(query + random_below(&item->random, 3) * element(item->query_dtype));
+        tile->query_stride =
+            (int64_t)(query + random_below(&item->random, 3) * number_size(item->query_dtype));
         tile->output_stride =
-            (int64_t)(output + random_below(&item->random, 3) * element(item->output_dtype));
+            (int64_t)(output + random_below(&item->random, 3) * number_size(item->output_dtype));
     }
     tile->numbers = check_need(calloc((size_t)count(tile) * layout->shape.key_size, sizeof(float)));
     check_guard("queries", (uint64_t)(tile->n_tokens - 1) * (uint64_t)tile->query_stride + query,
-                element(item->query_dtype), at_end, &tile->queries);
+                number_size(item->query_dtype), at_end, &tile->queries);
     check_guard("outputs", (uint64_t)(tile->n_tokens - 1) * (uint64_t)tile->output_stride + output,
-                element(item->output_dtype), at_end, &tile->output);
+                number_size(item->output_dtype), at_end, &tile->output);
     for (int i = 0; i < 2; i++)
         check_guard("partial results", count(tile) * layout->partial_stride, 64, at_end, &tile->partial[i]);
     check_guard("scratch", layout->scratch_size, 64, at_end, &tile->scratch);
@@ -52,8 +48,8 @@ void attention_tile_set(struct attention_case *item, struct attention_tile *tile
 {
     uint8_t *to = query_at(item, tile, query, i);
     guard_unseal(&tile->queries);
-    attention_write(to, item->query_dtype, value);
-    tile->numbers[(uint64_t)query * item->layout.shape.key_size + i] = attention_read(to, item->query_dtype);
+    write_number(to, item->query_dtype, value);
+    tile->numbers[(uint64_t)query * item->layout.shape.key_size + i] = read_number(to, item->query_dtype);
     guard_seal(&tile->queries);
 }
 
@@ -72,9 +68,9 @@ void attention_tile_create(struct attention_case *item, uint64_t position, uint3
             float value = (float)((double)(random_next(&item->random) >> 40) * 0x1p-22 - 2);
             if (q % 5 == 0 || (q % 5 < 3 && i != only))
                 value = 0;
-            attention_write(query_at(item, tile, q, i), item->query_dtype, q % 5 < 3 ? 4 * value : value);
+            write_number(query_at(item, tile, q, i), item->query_dtype, q % 5 < 3 ? 4 * value : value);
             tile->numbers[(uint64_t)q * size + i] =
-                attention_read(query_at(item, tile, q, i), item->query_dtype);
+                read_number(query_at(item, tile, q, i), item->query_dtype);
         }
     }
     guard_seal(&tile->queries);
@@ -88,7 +84,7 @@ void attention_tile_single(struct attention_case *item, const struct attention_t
                                     .n_tokens = 1,
                                     .n_heads = 1};
     allocate(item, tile);
-    memcpy(tile->queries.data, query_at(item, whole, query, 0), size * element(item->query_dtype));
+    memcpy(tile->queries.data, query_at(item, whole, query, 0), size * number_size(item->query_dtype));
     memcpy(tile->numbers, whole->numbers + (uint64_t)query * size, size * sizeof(float));
     guard_seal(&tile->queries);
 }
@@ -239,7 +235,7 @@ void attention_merge(struct attention_case *item, struct attention_tile *tile)
 void attention_finish(struct attention_case *item, struct attention_tile *tile)
 {
     const struct kt_attention_finish job = attention_finish_job(item, tile);
-    uint64_t row = (uint64_t)tile->n_heads * item->layout.shape.value_size * element(item->output_dtype);
+    uint64_t row = (uint64_t)tile->n_heads * item->layout.shape.value_size * number_size(item->output_dtype);
     memset(tile->output.data, 0x5a, tile->output.size);
     attention_enter(item, tile, "finish");
     guard_seal(&tile->partial[0]);
@@ -271,7 +267,7 @@ float attention_output(const struct attention_case *item, const struct attention
                        uint32_t i)
 {
     uint64_t at = (uint64_t)(query % tile->n_heads) * item->layout.shape.value_size + i;
-    return attention_read(tile->output.data + (int64_t)(query / tile->n_heads) * tile->output_stride +
-                              at * element(item->output_dtype),
-                          item->output_dtype);
+    return read_number(tile->output.data + (int64_t)(query / tile->n_heads) * tile->output_stride +
+                           at * number_size(item->output_dtype),
+                       item->output_dtype);
 }

@@ -17,7 +17,7 @@ static void compare_shard(struct check *check, const struct kt_layout *shard, st
     float *row = check_need(malloc(longest * sizeof(*row)));
     for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
         uint64_t rows = p == KT_DOWN ? hidden : rest, cols = p == KT_DOWN ? rest : hidden;
-        uint64_t whole = plugin_view(check, p)->cols;
+        uint64_t whole = check_view(check, (enum kt_projection)p)->cols;
         for (uint64_t r = 0; r < rows && !check->wrong; r++) {
             const float *want =
                 check->weights[p] + (p == KT_DOWN ? r : begin + r) * whole + (p == KT_DOWN ? begin : 0);
@@ -156,7 +156,7 @@ static void compare_grid(struct check *check, const struct grid *grid, const str
 
 static void unpack_projection(struct check *check, int p)
 {
-    const struct kt_view *view = plugin_view(check, p);
+    const struct kt_view *view = check_view(check, (enum kt_projection)p);
     struct grid grids[3] = {grid_of_codes(view), grid_of_scales(view, &view->scales),
                             grid_of_scales(view, &view->zeros)};
     static const char *const names[3] = {"codes", "scales", "zeros"};

@@ -195,8 +195,6 @@ bool plugin_option_value(const struct kt_option *option, unsigned n, char text[1
 
 /* Packs one case, checks that, and compares its numbers with float64. */
 plugin_step plugin_step_option;
-/* The source view of a projection. */
-const struct kt_view *plugin_view(const struct check *check, int projection);
 /* Reads the weights by weight_row into check->weights. */
 void plugin_read_weights(struct check *check);
 

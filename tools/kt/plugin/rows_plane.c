@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_plane.c - operands of functions of rows, in guarded memory. */
-#include "tools/kt/plugin/attention.h"
 #include "tools/kt/plugin/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t element(const struct rows_plane *plane)
-{
-    return plane->dtype == KT_DTYPE_F32 ? 4 : 2;
-}
-
 static int64_t offset(const struct rows_plane *plane, uint32_t row, uint32_t part, uint32_t i)
 {
-    return (int64_t)row * plane->stride + (int64_t)part * plane->part_stride + (int64_t)i * element(plane);
+    return (int64_t)row * plane->stride + (int64_t)part * plane->part_stride +
+           (int64_t)i * number_size(plane->dtype);
 }
 
 struct rows_plane *rows_plane_make(struct rows_case *item, enum rows_role role, const char *name,
@@ -29,16 +24,16 @@ struct rows_plane *rows_plane_make(struct rows_case *item, enum rows_role role, 
     const uint32_t gap = role == ROWS_SCRATCH || role == ROWS_BIAS ? 0 : item->round % 3;
     plane->written = role == ROWS_OUT || role == ROWS_SECOND || role == ROWS_STATE || role == ROWS_SCRATCH;
     const uint32_t part_gap = item->function == &rows_delta_function ? 0 : gap; /* its parts are dense */
-    plane->part_stride = (int64_t)(plane->size + part_gap) * element(plane);
-    plane->stride = plane->part_stride * plane->parts + 2 * (int64_t)gap * element(plane);
+    plane->part_stride = (int64_t)(plane->size + part_gap) * number_size(plane->dtype);
+    plane->stride = plane->part_stride * plane->parts + 2 * (int64_t)gap * number_size(plane->dtype);
     const uint64_t size = (uint64_t)offset(plane, plane->rows - 1, plane->parts - 1, plane->size);
-    check_guard(name, size, role == ROWS_SCRATCH ? 64 : element(plane), item->round % 4 != 3, &plane->memory);
+    check_guard(name, size, role == ROWS_SCRATCH ? 64 : number_size(plane->dtype), item->round % 4 != 3,
+                &plane->memory);
     memset(plane->memory.data, 0xff, size);
     for (uint32_t r = 0; r < plane->rows; r++)
         for (uint32_t p = 0; p < plane->parts; p++)
             for (uint32_t i = 0; i < plane->size && role != ROWS_SCRATCH; i++)
-                attention_write(rows_at(plane, r, p, i), dtype,
-                                (float)(scale * random_gaussian(&item->random)));
+                write_number(rows_at(plane, r, p, i), dtype, (float)(scale * random_gaussian(&item->random)));
     plane->before = check_need(malloc(size));
     memcpy(plane->before, plane->memory.data, size);
     item->role[role] = role;
@@ -67,18 +62,19 @@ void *rows_at(const struct rows_plane *plane, uint32_t row, uint32_t part, uint3
 
 double rows_get(const struct rows_plane *plane, uint32_t row, uint32_t part, uint32_t i)
 {
-    return (double)attention_read(rows_at(plane, row, part, i), plane->dtype);
+    return (double)read_number(rows_at(plane, row, part, i), plane->dtype);
 }
 
 double rows_was(const struct rows_plane *plane, uint32_t row, uint32_t part, uint32_t i)
 {
-    return (double)attention_read(plane->before + offset(plane, row, part, i), plane->dtype);
+    return (double)read_number(plane->before + offset(plane, row, part, i), plane->dtype);
 }
 
 void rows_set(struct rows_plane *plane, uint32_t row, uint32_t part, uint32_t i, double value)
 {
-    attention_write(rows_at(plane, row, part, i), plane->dtype, (float)value);
-    memcpy(plane->before + offset(plane, row, part, i), rows_at(plane, row, part, i), element(plane));
+    write_number(rows_at(plane, row, part, i), plane->dtype, (float)value);
+    memcpy(plane->before + offset(plane, row, part, i), rows_at(plane, row, part, i),
+           number_size(plane->dtype));
 }
 
 struct kt_rows_input rows_input(const struct rows_case *item, enum rows_role role, uint32_t row,

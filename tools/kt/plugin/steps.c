@@ -25,16 +25,11 @@ void plugin_job_pack(void *data, struct plugin_child *child)
     plugin_cases_run(data, child, plugin_job_pack, step_pack);
 }
 
-const struct kt_view *plugin_view(const struct check *check, int projection)
-{
-    const struct kt_expert *expert = &check->source.expert;
-    return projection == KT_DOWN ? &expert->down : projection == KT_UP ? &expert->up : &expert->gate;
-}
-
 void plugin_read_weights(struct check *check)
 {
     for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
-        uint64_t rows = plugin_view(check, p)->rows, cols = plugin_view(check, p)->cols;
+        uint64_t rows = check_view(check, (enum kt_projection)p)->rows,
+                 cols = check_view(check, (enum kt_projection)p)->cols;
         struct kt_error error = {.message = ""};
         struct guarded row = {0};
         check->weights[p] = check_need(malloc(rows * cols * sizeof(float)));
@@ -82,7 +77,7 @@ static void step_weights(struct plugin_case *item)
     if (!check->wrong)
         plugin_read_weights(check);
     for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
-        const struct kt_view *view = plugin_view(check, p);
+        const struct kt_view *view = check_view(check, (enum kt_projection)p);
         float *source = check_need(malloc(view->cols * sizeof(*source)));
         double wrong = 0, size = 0;
         for (uint64_t r = 0; r < view->rows && !check->wrong; r++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lanes.h - sums in float64 by vectors: as many at a time as hide how long an addition takes. */
-#ifndef KT_CHECKKERNEL_LANES_H
-#define KT_CHECKKERNEL_LANES_H
+#ifndef KT_CHECK_LANES_H
+#define KT_CHECK_LANES_H
 
 #include <stdint.h>
 #include <string.h>
