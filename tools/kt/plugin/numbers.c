@@ -15,6 +15,7 @@
  * variance of a twelfth of its step squared, and all y of a case together are off by at most 4 times what
  * follows from it.
  */
+#include "tools/check/lanes.h"
 #include "tools/kt/plugin/plugin.h"
 
 #include <math.h>
@@ -28,9 +29,14 @@
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
+static uint32_t y_dtype(const struct check *check)
+{
+    return check->layout.y_dtype == KT_DTYPE_BF16 ? KT_DTYPE_BF16 : KT_DTYPE_F32;
+}
+
 static uint64_t y_size(const struct check *check)
 {
-    return check->layout.y_dtype == KT_DTYPE_BF16 ? 2 : 4;
+    return number_size(y_dtype(check));
 }
 
 static void prepare(struct check *check)
@@ -83,11 +89,7 @@ void plugin_forward(struct check *check)
 float plugin_read_y(const struct check *check, uint32_t r, uint64_t i)
 {
     const uint8_t *row = check->y.data + check->out_index[r] * check->y_stride;
-    uint32_t bits = 0;
-    float value;
-    memcpy((uint8_t *)&bits + (4 - y_size(check)), row + i * y_size(check), y_size(check));
-    memcpy(&value, &bits, sizeof(value));
-    return value;
+    return read_number(row + i * y_size(check), y_dtype(check));
 }
 
 /* ---- float64 ---------------------------------------------------------------------------------- */
@@ -98,22 +100,21 @@ struct number {
     double variance;
 };
 
-/* What a number adds to a sum of products: times the weight its value, times the weight's size its error
- * bound, times the weight's square its variance. */
-struct factor {
-    double value, noise, variance;
-};
-
-/* The nonzero numbers of a row, and the largest of them. */
+/* The numbers of a row that are not zero, and the largest of them. When the row is complete: what each adds
+ * to a sum of products, times the weight its value, times the weight's size its error bound, times the
+ * weight's square its variance. */
 struct row {
     struct number *numbers;
-    struct factor *factors; /* of all numbers, when the row is complete */
-    double sizes;           /* the sum of the numbers' sizes */
     uint64_t *places;
     uint64_t n;
     double largest;
-    uint64_t *first; /* of a linear: the first number that is equal */
-    double *sums;    /* for add_alike */
+    double sizes; /* the sum of the numbers' sizes */
+    double *value, *noise, *variance;
+    float *weights;  /* those of the numbers' places */
+    double *step;    /* of a linear: by which a number is rounded */
+    double *sums;    /* of errors of equal numbers */
+    uint32_t *alike; /* which sum a number belongs to */
+    uint32_t n_alike;
 };
 
 static void add_to_row(struct row *row, uint64_t place, struct value value, double variance)
@@ -131,10 +132,25 @@ static double square(double x)
     return x * x;
 }
 
-/* The step that a number of a row is rounded by. */
-static double find_step(const struct row *x, const struct number *number)
+static bool equal(const struct number *a, const struct number *b)
 {
-    return fmin(fabs(number->value.value) + number->value.bound, STEP * x->largest);
+    return memcmp(&a->value.value, &b->value.value, sizeof(double)) == 0;
+}
+
+/* Which numbers of a linear's row are equal? */
+static void find_alike(struct row *row)
+{
+    uint64_t *first = check_need(malloc((row->n + 1) * sizeof(*first)));
+    row->n_alike = 0;
+    for (uint64_t j = 0; j < row->n; j++) {
+        uint32_t a = 0;
+        while (a < row->n_alike && !equal(&row->numbers[first[a]], &row->numbers[j]))
+            a++;
+        if (a == row->n_alike)
+            first[row->n_alike++] = j;
+        row->alike[j] = a;
+    }
+    free(first);
 }
 
 static void finish_row(struct row *row)
@@ -142,59 +158,89 @@ static void finish_row(struct row *row)
     row->sizes = 0;
     for (uint64_t j = 0; j < row->n; j++) {
         const struct number *number = &row->numbers[j];
-        double size = fabs(number->value.value) + number->value.bound, step = find_step(row, number);
+        double size = fabs(number->value.value) + number->value.bound, step = fmin(size, STEP * row->largest);
         row->sizes += size;
-        row->factors[j] = (struct factor){number->value.value, number->value.bound + step + SHORT * size,
-                                          number->variance + square(SHORT * size) / 12};
-        row->factors[j].variance += row->first ? 0 : square(step) / 12;
+        row->value[j] = number->value.value;
+        row->noise[j] = number->value.bound + step + SHORT * size;
+        row->variance[j] = number->variance + square(SHORT * size) / 12 + (row->step ? 0 : square(step) / 12);
+        if (row->step)
+            row->step[j] = step;
     }
+    if (row->step)
+        find_alike(row);
 }
 
 /* The variance that rounding a linear's input gives a sum. Equal numbers are rounded alike, so their errors
  * add up: of the whole row if it has one scale, or of neighbors. */
-static double add_alike(const float *w, const struct row *x)
+static double add_alike(const struct row *x)
 {
     double rows = 0, runs = 0, run = 0;
     for (uint64_t j = 0; j < x->n; j++) {
-        double off = (double)w[x->places[j]] * find_step(x, &x->numbers[j]);
-        x->sums[x->first[j]] += off;
+        double off = (double)x->weights[j] * x->step[j];
+        x->sums[x->alike[j]] += off;
         run += off;
-        if (j + 1 == x->n || x->first[j + 1] != x->first[j]) {
+        if (j + 1 == x->n || x->alike[j + 1] != x->alike[j]) {
             runs += square(run);
             run = 0;
         }
     }
-    for (uint64_t j = 0; j < x->n; j++) {
-        rows += square(x->sums[j]);
-        x->sums[j] = 0;
+    for (uint32_t a = 0; a < x->n_alike; a++) {
+        rows += square(x->sums[a]);
+        x->sums[a] = 0;
     }
     return fmax(rows, runs) / 12;
+}
+
+/* What a row of n weights adds up to. */
+struct products {
+    double sum, noise, variance, sizes;
+};
+
+LANES_CLONES static struct products add_products(const float *w, const struct row *x)
+{
+    lanes sum = {0}, noise = {0}, variance = {0}, sizes = {0}, weight, at;
+    uint64_t i = 0;
+    for (; i + LANES <= x->n; i += LANES) {
+        lanes_load_floats(w + i, &weight);
+        lanes_load(x->value + i, &at);
+        sum += weight * at;
+        lanes_load(x->variance + i, &at);
+        variance += weight * weight * at;
+        lanes size = {0};
+        lanes_add_size(&size, &weight);
+        sizes += size;
+        lanes_load(x->noise + i, &at);
+        noise += size * at;
+    }
+    struct products all = {lanes_sum(&sum), lanes_sum(&noise), lanes_sum(&variance), lanes_sum(&sizes)};
+    for (; i < x->n; i++) {
+        double size = fabs((double)w[i]);
+        all.sum += (double)w[i] * x->value[i];
+        all.noise += size * x->noise[i];
+        all.variance += size * size * x->variance[i];
+        all.sizes += size;
+    }
+    return all;
 }
 
 /* sum(w x). `largest_w` is the largest weight of the row, NaN if one of them is NaN. */
 static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k,
                               const float *bias, uint64_t i)
 {
-    double sum = 0, noise = 0, widths = 0, variance = 0;
     if (isnan(largest_w))
         return (struct number){{NAN, 0}, 0};
-    for (uint64_t j = 0; j < x->n; j++) {
-        const struct factor *factor = &x->factors[j];
-        double weight = (double)w[x->places[j]], width = fabs(weight);
-        sum += weight * factor->value;
-        noise += width * factor->noise;
-        variance += square(weight) * factor->variance;
-        widths += width;
-    }
-    if (x->first)
-        variance += add_alike(w, x);
-    double bound =
-        noise + ((double)k + 16) * 0x1p-24 * 136 * largest_w * x->sizes + 0x1p-120 * (x->sizes + widths + 1);
+    for (uint64_t j = 0; j < x->n; j++)
+        x->weights[j] = w[x->places[j]];
+    struct products all = add_products(x->weights, x);
+    if (x->step)
+        all.variance += add_alike(x);
+    all.noise +=
+        ((double)k + 16) * 0x1p-24 * 136 * largest_w * x->sizes + 0x1p-120 * (x->sizes + all.sizes + 1);
     if (bias) {
-        sum += (double)bias[i];
-        bound += 0x1p-20 * fabs((double)bias[i]);
+        all.sum += (double)bias[i];
+        all.noise += 0x1p-20 * fabs((double)bias[i]);
     }
-    return (struct number){{sum, bound}, variance};
+    return (struct number){{all.sum, all.noise}, all.variance};
 }
 
 struct expert {
@@ -203,36 +249,30 @@ struct expert {
     double wrong, chance, size; /* sums of squares over all y: of the error, of its random part, and of y */
 };
 
-static void create_row(struct row *row, uint64_t n)
+static void *take(uint64_t n, size_t size)
 {
-    row->numbers = check_need(calloc(n, sizeof(*row->numbers)));
-    row->factors = check_need(calloc(n, sizeof(*row->factors)));
-    row->places = check_need(calloc(n, sizeof(*row->places)));
+    return check_need(calloc(n, size));
 }
 
-static void create_alike(struct row *row, uint64_t n)
+static void create_row(struct row *row, uint64_t n, bool linear)
 {
-    row->first = check_need(calloc(n, sizeof(*row->first)));
-    row->sums = check_need(calloc(n, sizeof(*row->sums)));
-}
-
-static void find_alike(struct row *row)
-{
-    for (uint64_t j = 0; row->first && j < row->n; j++) {
-        uint64_t first = 0;
-        while (memcmp(&row->numbers[first].value.value, &row->numbers[j].value.value, sizeof(double)) != 0)
-            first++;
-        row->first[j] = first;
-    }
+    *row = (struct row){.numbers = take(n, sizeof(*row->numbers)),
+                        .places = take(n, sizeof(*row->places)),
+                        .value = take(n, sizeof(double)),
+                        .noise = take(n, sizeof(double)),
+                        .variance = take(n, sizeof(double)),
+                        .weights = take(n, sizeof(float)),
+                        .step = linear ? take(n, sizeof(double)) : NULL,
+                        .sums = linear ? take(n, sizeof(double)) : NULL,
+                        .alike = linear ? take(n, sizeof(*row->alike)) : NULL};
 }
 
 static void free_row(struct row *row)
 {
-    free(row->numbers);
-    free(row->factors);
-    free(row->places);
-    free(row->first);
-    free(row->sums);
+    void *const all[] = {row->numbers, row->places, row->value, row->noise, row->variance,
+                         row->weights, row->step,   row->sums,  row->alike};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
 }
 
 static void find_largest(const struct check *check, struct expert *expert)
@@ -267,7 +307,6 @@ static void make_h(const struct check *check, uint32_t token, struct expert *exp
     for (uint64_t c = 0; c < k; c++)
         add_to_row(check_linear(check) ? &expert->h : &expert->x, c, (struct value){(double)x[c], 0}, 0);
     free(x);
-    find_alike(&expert->h);
     finish_row(&expert->x);
     for (uint64_t i = 0; i < shape->intermediate_size && !check_linear(check); i++) {
         struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i],
@@ -350,10 +389,8 @@ void plugin_compare(struct plugin_case *item)
 {
     struct check *check = &item->check;
     struct expert expert = {.wrong = 0};
-    create_row(&expert.x, check->layout.shape.hidden_size);
-    create_row(&expert.h, check->layout.shape.intermediate_size);
-    if (check_linear(check))
-        create_alike(&expert.h, check->layout.shape.intermediate_size);
+    create_row(&expert.x, check->layout.shape.hidden_size, false);
+    create_row(&expert.h, check->layout.shape.intermediate_size, check_linear(check));
     find_largest(check, &expert);
     compare_rows(item, &expert);
     double most = CHANCE * sqrt(expert.chance) + LEAST * sqrt(expert.size);
