@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* selftest_attention.c - a prompt and a decode through a plugin for attention, compared with float64. */
+#include "tools/check/check.h"
 #include "tools/kt/plugin/selftest.h"
 
 #include <math.h>
@@ -19,10 +20,8 @@ struct data {
 
 static void draw(float *numbers, size_t n, uint64_t state)
 {
-    for (size_t i = 0; i < n; i++) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        numbers[i] = (float)((double)(state >> 33) / 0x1p30 - 1);
-    }
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = (float)(2 * (double)random_next(&state) * 0x1p-64 - 1);
 }
 
 /* Writes keys and values, and reads back what the cache has. */
@@ -71,43 +70,31 @@ static enum kt_status run(struct kt_kv *kv, const char *backend, struct data *da
     return status;
 }
 
-/* The output of a head of the query at `position`. */
-static void compute(const struct data *data, uint32_t position, uint32_t head, double out[SIZE])
+/* The error of the outputs of a head of the query at `position`. */
+static void add_error(const struct data *data, uint32_t position, uint32_t head, struct deviation *deviation)
 {
-    const float *query = data->queries[position + LAST - TOKENS][head];
-    uint32_t kv_head = head / (HEADS / KV_HEADS);
-    double weight[TOKENS], sum = 0, most = -INFINITY;
-    for (uint32_t t = 0; t <= position; t++) {
-        weight[t] = 0;
-        for (uint32_t i = 0; i < SIZE; i++)
-            weight[t] += (double)query[i] * (double)data->rows[0][t][kv_head][i] / sqrt(SIZE);
-        most = weight[t] > most ? weight[t] : most;
+    const uint32_t query = position + LAST - TOKENS, kv_head = head / (HEADS / KV_HEADS);
+    const struct exact_attention attention = {.query = data->queries[query][head],
+                                              .keys = data->rows[0][0][kv_head],
+                                              .n = position + 1,
+                                              .stride = KV_HEADS * SIZE,
+                                              .size = SIZE,
+                                              .scale = 1 / sqrt(SIZE),
+                                              .sink = -INFINITY};
+    double weight[TOKENS], size, sum = exact_weights(&attention, weight, &size);
+    for (uint32_t i = 0; i < SIZE; i++) {
+        struct terms terms = exact_mean(weight, &data->rows[1][0][kv_head][i], attention.n, attention.stride);
+        deviation_add(deviation, (double)data->output[query][head][i], terms.sum / sum);
     }
-    for (uint32_t i = 0; i < SIZE; i++)
-        out[i] = 0;
-    for (uint32_t t = 0; t <= position; t++) {
-        weight[t] = exp(weight[t] - most);
-        sum += weight[t];
-        for (uint32_t i = 0; i < SIZE; i++)
-            out[i] += weight[t] * (double)data->rows[1][t][kv_head][i];
-    }
-    for (uint32_t i = 0; i < SIZE; i++)
-        out[i] /= sum;
 }
 
 static double find_error(const struct data *data)
 {
-    double off = 0, all = 0, expected[SIZE];
+    struct deviation deviation = {0, 0};
     for (uint32_t t = 0; t < LAST; t++)
-        for (uint32_t h = 0; h < HEADS; h++) {
-            compute(data, TOKENS - LAST + t, h, expected);
-            for (uint32_t i = 0; i < SIZE; i++) {
-                double difference = (double)data->output[t][h][i] - expected[i];
-                off += difference * difference;
-                all += expected[i] * expected[i];
-            }
-        }
-    return sqrt(off / all);
+        for (uint32_t h = 0; h < HEADS; h++)
+            add_error(data, TOKENS - LAST + t, h, &deviation);
+    return deviation_error(&deviation);
 }
 
 void kt_selftest_attention(const struct kt_cli *cli, struct kt_context *context, const char *backend,
