@@ -122,8 +122,8 @@ static void check_rows(struct run *run, const struct expert *expert, uint32_t dt
     check_y(run, expert, h, n, batch.out_index, y, stride);
     if (n % 8 < 2) /* whole and odd blocks of rows */
         check_linear_rows(run, expert, h, n, batch.out_index, y, stride);
-    guard_free(h);
-    guard_free(y);
+    guard_give(h);
+    guard_give(y);
     free_batch(&batch);
 }
 
@@ -219,8 +219,8 @@ START_TEST(extreme_sums_are_exact)
         check_h(&run, &expert, batch.x, batch.index, 20, h);
         run_down(&run, &expert, h, 20, batch.out_index, y, 768 * sizeof(float));
         check_y(&run, &expert, h, 20, batch.out_index, y, 768 * sizeof(float));
-        guard_free(h);
-        guard_free(y);
+        guard_give(h);
+        guard_give(y);
         end_run(&run);
     }
     free_batch(&batch);
@@ -261,8 +261,8 @@ START_TEST(nan_stays_in_its_row)
                 nans += bad;
             }
         ck_assert_uint_gt(nans, 24);
-        guard_free(h);
-        guard_free(y);
+        guard_give(h);
+        guard_give(y);
         end_run(&run);
     }
     free_batch(&batch);
@@ -324,10 +324,10 @@ START_TEST(ranges_and_bf16_outputs)
         ck_assert_msg(error.status == KT_OK, "%s", error.message);
         for (uint32_t i = 0; i < n * 110; i++)
             ck_assert_int_eq(float_to_bits(y[i]) != 0x55555555, all || (i % 110 >= 32 && i % 110 < 64));
-        guard_free(act);
-        guard_free(h);
-        guard_free(y);
-        guard_free(y16);
+        guard_give(act);
+        guard_give(h);
+        guard_give(y);
+        guard_give(y16);
         end_run(&half);
         end_run(&run);
     }
@@ -381,7 +381,7 @@ START_TEST(cuts_keep_weights)
                                 NULL);
                 ck_assert_int_eq(memcmp(whole + (p == KT_DOWN ? begin : 0), part, cols * sizeof(float)), 0);
             }
-            guard_free(packed);
+            guard_give(packed);
         }
     }
     free(whole);

@@ -89,8 +89,8 @@ void free_expert(struct expert *expert)
         free(expert->matrix[p].value);
         free(expert->matrix[p].q);
         free(expert->matrix[p].scale);
-        guard_free(expert->matrix[p].source);
-        guard_free(expert->matrix[p].bias);
+        guard_give(expert->matrix[p].source);
+        guard_give(expert->matrix[p].bias);
     }
     free(expert->packed[0]);
     free(expert->packed[1]);
@@ -123,7 +123,7 @@ void make_batch(struct batch *batch, uint64_t k, uint32_t dtype, uint32_t n)
 
 void free_batch(struct batch *batch)
 {
-    guard_free(batch->source);
+    guard_give(batch->source);
     free(batch->x);
     free(batch->index);
     free(batch->out_index);
@@ -190,9 +190,9 @@ void end_run(struct run *run)
 {
     if (run->level->ops->thread_leave)
         run->level->ops->thread_leave(&run->instance);
-    guard_free(run->packed[0]);
-    guard_free(run->packed[1]);
-    guard_free(run->scratch);
+    guard_give(run->packed[0]);
+    guard_give(run->packed[1]);
+    guard_give(run->scratch);
 }
 
 uint64_t pad_rows(const struct run *run, uint32_t n)
@@ -254,8 +254,8 @@ float *run_gate_up(struct run *run, const struct expert *expert, const void *x, 
                              .error = &error};
     run_ranges(run, &job, KT_STAGE_GATE_UP, count_panels(layout, KT_STAGE_GATE_UP));
     ck_assert_msg(error.status == KT_OK, "%s", error.message);
-    guard_free(act);
-    guard_free(gathered);
+    guard_give(act);
+    guard_give(gathered);
     return h;
 }
 
@@ -285,5 +285,5 @@ void run_down(struct run *run, const struct expert *expert, const float *h, uint
                              .error = &error};
     run_ranges(run, &job, KT_STAGE_DOWN, count_panels(layout, KT_STAGE_DOWN));
     ck_assert_msg(error.status == KT_OK, "%s", error.message);
-    guard_free(act);
+    guard_give(act);
 }

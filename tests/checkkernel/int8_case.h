@@ -8,8 +8,8 @@
 
 #include CHECK_BACKEND
 #include "tools/check/exact.h"
+#include "tools/check/guard.h"
 #include "tools/check/number.h"
-#include "tests/checkkernel/int8_guard.h"
 #include "tests/checkkernel/int8_levels.h"
 
 #include <check.h>

@@ -52,7 +52,7 @@ void check_linear_weights(struct run *run, const struct expert *expert)
     CHECK_THAT(status == KT_OK, "%s: %s", run->level->name, error.message);
     CHECK_THAT(memcmp(packed, run->packed[1], layout->weight_size[1]) == 0,
                "%s: a linear is packed otherwise than a down projection", run->level->name);
-    guard_free(packed);
+    guard_give(packed);
 }
 
 /* Plain rows of so many numbers, rounded to the format, with gaps; x gets what they are. */
@@ -88,7 +88,7 @@ static void *pack_plain(struct run *linear, uint32_t dtype, uint32_t n, float *x
         linear->level->ops->act_pack(&linear->instance, &job);
     }
     ck_assert_msg(error.status == KT_OK, "%s", error.message);
-    guard_free(rows);
+    guard_give(rows);
     return act;
 }
 
@@ -100,8 +100,8 @@ static void check_format(struct run *linear, uint32_t dtype, uint32_t n, float *
     CHECK_THAT(memcmp(act, wide, size) == 0,
                "%s: %u rows of type %u are packed otherwise than the same float32", linear->level->name, n,
                dtype);
-    guard_free(act);
-    guard_free(wide);
+    guard_give(act);
+    guard_give(wide);
 }
 
 void check_linear_rows(struct run *run, const struct expert *expert, const float *h, uint32_t n,
@@ -145,8 +145,8 @@ void check_linear_rows(struct run *run, const struct expert *expert, const float
         x[i] = isfinite(x[i]) ? x[i] : 0.0f;
     check_format(&linear, KT_DTYPE_BF16, n, x);
     check_format(&linear, KT_DTYPE_F16, n, x);
-    guard_free(out);
-    guard_free(act);
-    guard_free(wanted);
+    guard_give(out);
+    guard_give(act);
+    guard_give(wanted);
     free(x);
 }

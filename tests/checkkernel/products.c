@@ -265,17 +265,6 @@ void check_gate_up(struct check *check)
     free(x);
 }
 
-/* Bytes of y that no row asked for must stay as they are. */
-static void check_gaps(struct check *check)
-{
-    uint64_t row_size = check->layout.shape.hidden_size * sizeof(float);
-    for (uint64_t at = 0; at < check->y.size; at++)
-        if (at % check->y_stride >= row_size && check->y.data[at] != 0x5a) {
-            check_fail(check, "down wrote between the rows of y");
-            return;
-        }
-}
-
 void check_down(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;

@@ -105,7 +105,7 @@ static float *run_expert(const struct check_level *level, struct expert *expert,
     float *h =
         run_gate_up(&run, expert, batch->source, KT_DTYPE_F32, batch->n_tokens, batch->index, batch->n);
     run_down(&run, expert, h, batch->n, batch->out_index, y, stride);
-    guard_free(h);
+    guard_give(h);
     end_run(&run);
     return y;
 }
@@ -154,10 +154,10 @@ START_TEST(stored_weights_have_one_form)
             (void)snprintf(expert.layout.form, sizeof expert.layout.form, "%s", of_store ? FORM : "");
             float *y = run_expert(&level, &expert, &batch);
             ck_assert_int_eq(memcmp(y, want, 20 * 200 * sizeof *y), 0);
-            guard_free(y);
+            guard_give(y);
         }
         expert.layout.form[0] = '\0';
-        guard_free(want);
+        guard_give(want);
     }
     free_batch(&batch);
     free_expert(&expert);
@@ -220,10 +220,10 @@ START_TEST(a_library_that_gives_up)
             stub_idle(0);
             ck_assert_int_eq(error.status, KT_E_BACKEND);
             ck_assert_msg(strstr(error.message, " returned without computing"), "%s", error.message);
-            guard_free(act);
-            guard_free(h);
+            guard_give(act);
+            guard_give(h);
         }
-        guard_free(out);
+        guard_give(out);
         end_run(&run);
     }
     free_expert(&expert);

@@ -7,31 +7,11 @@
 #define KT_CHECK_H
 
 #include "tools/check/exact.h"
+#include "tools/check/guard.h"
 #include "tools/check/number.h"
 
 #include <kt/plugin.h>
 #include <stdbool.h>
-
-/* ---- guard.c: memory between two pages that cannot be accessed ---- */
-struct guarded {
-    uint8_t *data; /* aligned to `align` */
-    uint64_t size;
-    uint8_t *map;
-    uint64_t map_size;
-};
-
-/* Allocates at the end of its pages, or at their start; the rest of the pages is filled with known bytes.
- * guard_find returns `name`, which must be static. */
-bool guard_create(const char *name, uint64_t size, uint64_t align, bool at_end, struct guarded *guarded);
-/* Are the bytes around it unchanged? */
-bool guard_intact(const struct guarded *guarded);
-/* Makes it read-only, or writable again. */
-void guard_seal(const struct guarded *guarded);
-void guard_unseal(const struct guarded *guarded);
-void guard_free(struct guarded *guarded);
-/* Finds the guarded memory whose pages, or the pages around them, contain the address. Returns its name or
- * NULL; `offset` is the distance from its first byte. May be called by a signal handler. */
-const char *guard_find(const void *address, int64_t *offset, uint64_t *size);
 
 /* ---- random.c ---- */
 struct source {
@@ -54,6 +34,8 @@ bool source_create(const struct kt_shape *shape, uint64_t *state, struct source 
 void source_free(struct source *source);
 
 /* ---- scaled.c: weights with scales beside them ---- */
+/* Has the format no other than scales beside its weights? */
+bool needs_scales(uint32_t dtype);
 /* Chooses the form of a matrix's scales and zeros; each `kind` gives another one. */
 void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows, uint64_t cols,
                    struct kt_format *format);
@@ -101,6 +83,16 @@ struct check {
 static inline bool check_linear(const struct check *check)
 {
     return check->layout.shape.activation == KT_ACTIVATION_NONE;
+}
+
+static inline uint32_t check_y_dtype(const struct check *check)
+{
+    return check->layout.y_dtype == KT_DTYPE_BF16 ? KT_DTYPE_BF16 : KT_DTYPE_F32;
+}
+
+static inline uint64_t check_y_size(const struct check *check)
+{
+    return number_size(check_y_dtype(check));
 }
 
 static inline enum kt_stage check_first_stage(const struct check *check)
@@ -173,6 +165,9 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
                  uint32_t n, uint8_t *out);
 /* Runs the whole product, then two ranges of panels, and checks that the bits are equal. */
 void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out);
+
+/* Checks that the bytes between the rows of y are 0x5a, as they were before. */
+void check_gaps(struct check *check);
 
 /* Are n floats equal to the bit? All NaNs count as equal: a NaN gets its bits from one of two operands, and
  * compilers choose which for each number of rows. */

@@ -73,7 +73,7 @@ static void random_power(uint64_t *state, uint32_t dtype, uint8_t *to)
     write_number(to, dtype, bits_float((bits & 0x80000000) | (120 + (bits & 7)) << 23));
 }
 
-static bool needs_scales(uint32_t dtype)
+bool needs_scales(uint32_t dtype)
 {
     return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_F8_E4M3 || dtype == KT_DTYPE_INT4 ||
            dtype == KT_DTYPE_F4_E2M1;

@@ -19,12 +19,6 @@ static const uint32_t dtypes[] = {KT_DTYPE_F32,     KT_DTYPE_F16,     KT_DTYPE_B
                                   KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,   KT_DTYPE_Q1_0,    KT_DTYPE_Q2_0,
                                   KT_DTYPE_NONE};
 
-static bool has_scales(uint32_t dtype)
-{
-    return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_F8_E4M3 || dtype == KT_DTYPE_INT4 ||
-           dtype == KT_DTYPE_F4_E2M1;
-}
-
 /* ---- a case ------------------------------------------------------------------------------------- */
 
 /* A matrix of any format may have one scale for all of it, as in GGUF; plugins need not take that. */
@@ -57,7 +51,7 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
     uint32_t block;
     memset(shape, 0, sizeof(*shape));
     kt_dtype_block(dtype, &block, NULL);
-    if (has_scales(dtype)) {
+    if (needs_scales(dtype)) {
         make_scaled_shape(dtype, kind, state, shape);
     } else {
         shape->hidden_size = kind == 0 ? block : pick_size(state, dtype, dtype);
@@ -79,7 +73,7 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
 static void make_linear_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
 {
     make_shape(dtype, kind, state, shape);
-    if (!has_scales(dtype))
+    if (!needs_scales(dtype))
         shape->hidden_size = kind == 0 ? 1 : pick_size(state, KT_DTYPE_F32, KT_DTYPE_F32);
     make_linear(shape);
 }
@@ -252,7 +246,7 @@ static unsigned run_linears(struct plugin_run *run, plugin_step *step)
         return 0;
     }
     for (const uint32_t *dtype = dtypes; *dtype && !plugin_failed(run); dtype++) {
-        unsigned n_kinds = has_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
+        unsigned n_kinds = needs_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
         unsigned first = n_kinds < 3 ? 1 : 2;
         for (unsigned kind = first; kind < first + (n_kinds + 2) / 3 && !plugin_failed(run); kind++)
             n += plugin_linear_run(run, *dtype, kind, step);
@@ -291,7 +285,7 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
     for (const uint32_t *dtype = dtypes; *dtype && !plugin_failed(run); dtype++) {
         unsigned before = n_cases;
         /* Formats with scales have more cases: 4 types of scales, 5 widths, 3 heights. */
-        unsigned n_kinds = has_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
+        unsigned n_kinds = needs_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
         for (unsigned kind = 0; kind < n_kinds && !plugin_failed(run); kind++)
             n_cases += plugin_case_run(run, *dtype, kind, step);
         n_formats += n_cases > before;
