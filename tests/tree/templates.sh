@@ -25,13 +25,16 @@ aarch64*) own=neon arm=$cc ;;
 *) own= arm= ;;
 esac
 
+has_avx512=
+[ "$own" != avx2 ] || ! can "$x86_avx512" || has_avx512=yes
+
 # flags SET - sets the variable `flags` to what compiles headers for it, or fails.
 set_flags() {
     compiler=$cc
     case $1 in
     scalar) flags=-DSIMD=scalar ;;
     avx2) [ "$own" = avx2 ] && flags="-DSIMD=avx2 $x86_avx2" ;;
-    avx512) [ "$own" = avx2 ] && can "$x86_avx512" && flags="-DSIMD=avx512 -DVEC_VNNI=1 -DVEC_BF16=1 $x86_avx512" ;;
+    avx512) [ "$has_avx512" ] && flags="-DSIMD=avx512 -DVEC_VNNI=1 -DVEC_BF16=1 $x86_avx512" ;;
     neon) compiler=$arm && [ "$arm" ] && flags='-DSIMD=neon -DVEC_DOTPROD=1 -DVEC_I8MM=1 -march=armv8.2-a+dotprod+i8mm' ;;
     sve) compiler=$arm && [ "$arm" ] && flags='-DSIMD=neon -DVEC_SVE=1 -march=armv8.2-a+sve -msve-vector-bits=256' ;;
     esac
@@ -60,7 +63,7 @@ compile() {
     # shellcheck disable=SC2086 # words
     $compiler -fsyntax-only -std=gnu11 -Wall -Wundef -Werror=undef -Werror=implicit -Werror=incompatible-pointer-types \
         -Werror=int-conversion "$@" $flags -I . -I include -I "$build/include" ${KT_TEST_CPPFLAGS-} "$file" \
-        2>"$file.messages" && ! grep -q ' redefined' "$file.messages"
+        2>"$file.messages" && { ! [ -s "$file.messages" ] || ! grep -q ' redefined' "$file.messages"; }
 }
 
 # Flags for the parameters of a template.
@@ -96,9 +99,10 @@ sets() {
 
 check() {
     header=$1
-    file=$work/$(echo "$header" | tr / _).c
+    file=$work/header.$n.c
     status=0
-    for set in $(sets "$header"); do
+    of_header=$(sets "$header")
+    for set in $of_header; do
         set_flags "$set" || {
             echo "SKIP: $header is for $set, for which there is no compiler"
             continue
@@ -130,8 +134,7 @@ check() {
         status=1
     done
     for name in $(sed -n 's/^#error ".*: define \([A-Z_0-9]*\)"$/\1/p' "$header"); do
-        set=$(sets "$header")
-        set=${set%% *}
+        set=${of_header%% *}
         set_flags "$set" || continue
         # It must say so before anything else, so nothing after it is read.
         # shellcheck disable=SC2046 # words
