@@ -79,8 +79,8 @@ warns 'Address already in use'
 stop 0
 
 # Malformed requests. One seed, so that a failure is one of the change; KT_TEST_SEED and KT_TEST_CASES for others and
-# more.
-start "$model" --context 256 --chat-template chatml --timeout 1 --log-level error
+# more. The model has one thread here and where it is limits that are tested: two wait for each other beside tests.
+start "$model" --context 256 --chat-template chatml --timeout 1 --log-level error --threads 1
 run_python serve_fuzz.py "$port" "${KT_TEST_CASES:-2000}" "${KT_TEST_SEED:-1}"
 stop 0
 
