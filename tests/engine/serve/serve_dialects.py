@@ -353,8 +353,8 @@ def test_continued():
         server.error(CHAT, {"messages": messages, "continue_final_message": True}, 400, param="continue_final_message")
     server.error(CHAT, {"messages": begun, "continue_final_message": True, "add_generation_prompt": True}, 400,
                  param="continue_final_message")
-    server.error(CHAT, {"messages": [begun[0], {"role": "assistant", "content": "a\u0000"}],
-                        "continue_final_message": True}, 400, holds="zero byte")
+    zero = {"messages": [begun[0], {"role": "assistant", "content": "\u0000a"}], "continue_final_message": True}
+    equal(server.post(CHAT, zero)[0], 200, "a zero byte in the message that is continued")
 
 
 # ---- what is refused ----
@@ -389,7 +389,8 @@ def test_refused_messages():
                             {"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]}]}]}, "image"),
                         ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]"),
                         ({"system": 4}, "system"), ({"tools": [{"name": "x"}]}, "input_schema"),
-                        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
+                        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}],
+                          "tool_choice": {"type": "any"}}, "there are no 'tools'"), ({"tools": [{"type": 1}]}, "a string"),
                         ({"tool_choice": {"type": "tool"}}, "tool_choice"), ({"tool_choice": {}}, "tool_choice"),
                         ({"stop_sequences": ["x" * 2000]}, "'stop_sequences'"), ({"stop_sequences": [1]}, "'stop_sequences'"),
                         ({"output_config": {"format": {"type": "xml"}}}, "output_config")):
@@ -407,7 +408,7 @@ def test_refused_messages():
 
 
 def test_refused_responses():
-    for more, param in (({"store": True}, "store"), ({"previous_response_id": "resp_1"}, "previous_response_id"),
+    for more, param in (({"store": 1}, "store"), ({"previous_response_id": "resp_1"}, "previous_response_id"),
                         ({"conversation": "c"}, "conversation"), ({"background": True}, "background"),
                         ({"prompt": {"id": "p"}}, "prompt"), ({"truncation": "auto"}, "truncation"),
                         ({"include": ["message.output_text.logprobs"]}, "include"), ({"top_logprobs": 2}, "top_logprobs"),
@@ -418,11 +419,17 @@ def test_refused_responses():
                         ({"input": [{"type": "function_call", "name": "x"}]}, "input[0]"),
                         ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0]"),
                         ({"tools": [{"type": "function", "name": "f", "parameters": 3}]}, "tools"),
-                        ({"tools": [{"type": "web_search"}]}, "tools"), ({"tools": [{"type": "function"}]}, "tools"),
+                        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
+                        ({"tools": [{"type": "custom"}]}, "tools"), ({"tools": [{}]}, "tools"),
+                        ({"input": [{"type": "custom_tool_call", "name": "x"}]}, "input[0]"),
+                        ({"input": [{"type": "local_shell_call"}]}, "input[0]"),
+                        ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+                        ({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "x"}]}}, "tool_choice"),
+                        ({"tools": [{"type": "function"}]}, "tools"),
                         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
                         ({"max_output_tokens": 0}, "max_output_tokens"), ({"text": {"format": 3}}, "text.format")):
         server.error(RESPONSES, dict({"input": "a"}, **more), 400, param=param)
-    status, reply = server.post(RESPONSES, {"input": "a", "store": False, "metadata": {"x": "y"}, "tools": TOOLS[RESPONSES],
+    status, reply = server.post(RESPONSES, {"input": "a", "store": True, "metadata": {"x": "y"}, "tools": TOOLS[RESPONSES],
                                             "instructions": "Be", "temperature": 0.5, "max_output_tokens": 9, "n": 4,
                                             "truncation": "disabled", "include": ["reasoning.encrypted_content"]})
     wanted = {"metadata": {"x": "y"}, "tools": TOOLS[RESPONSES], "instructions": "Be", "temperature": 0.5,

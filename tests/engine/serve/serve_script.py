@@ -15,10 +15,12 @@ SCRIPTS = {
           '"arguments": {"pla', 'ce": "Par', 'is"}}', "\n</tool_call>", "\n<tool_call>\n{", '"name": "time", "arg',
           'uments": {}}\n', "</tool_call>"],
     "b": ["Both", ": <tool_call>", '{"name": "time", "arguments": {"zone": "UTC"}}', "</tool_call>\n", "and ", "text."],
+    "p": ["<tool_call>{", '"name": "patch", "argu', 'ments": {"input": "*** Be', 'gin\\n+\\"x\\""}}', "</tool_call>\r"],
     "s": ["one ", "two ", "thr", "ee ST", "OP four", " five"],
     "t": ["<thi", "nk>Al", "one.", "</thi", "nk>\n"],  # and nothing else
     "h": ["hold ", "on <tool", "_"],  # which might become a call
     "l": ["la "],  # for ever
+    "<|fim_middle|>": ["the ", "gap"],
 }
 LOOPS = "l"
 
@@ -40,10 +42,10 @@ def byte_letters():
 
 def make_vocabulary():
     letters, tokens, follows = byte_letters(), [], {}
-    tokens += [letters[b] for b in range(256)] + ["<|im_start|>", "<|im_end|>"]
+    tokens += [letters[b] for b in range(256)] + ["<|im_start|>", "<|im_end|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
     end = 257
     for byte, pieces in SCRIPTS.items():
-        before = ord(byte)
+        before = tokens.index(byte) if len(byte) > 1 else ord(byte)
         for piece in pieces:
             piece = piece.encode() if isinstance(piece, str) else piece
             if len(piece) > 1:
@@ -94,7 +96,7 @@ def write(path):
               "llama.attention.head_count": 4, "llama.attention.head_count_kv": 4, "llama.rope.dimension_count": 64,
               "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.vocab_size": len(tokens),
               "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens,
-              "tokenizer.ggml.token_type": [3 if t.startswith("<|im_") else 1 for t in tokens],
+              "tokenizer.ggml.token_type": [3 if t.startswith("<|") else 1 for t in tokens],
               "tokenizer.ggml.merges": [], "tokenizer.ggml.eos_token_id": 257}
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))
     head += b"".join(field(name, value) for name, value in fields.items())

@@ -135,8 +135,9 @@ bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const c
     if (!*ids)
         return kt_problem_memory(problem);
     json_array_foreach (list, i, id) {
-        json_int_t value = json_integer_value(id);
-        if (!json_is_integer(id) || value < 0 || (uint64_t)value >= server->n_vocabulary) {
+        double value = json_number_value(id); /* 40.0 is one, too */
+        if (!json_is_number(id) || !(value >= 0 && value < (double)server->n_vocabulary) ||
+            value != (double)(int32_t)value) {
             free(*ids);
             *ids = NULL;
             return kt_problem_field(problem, param,
@@ -184,19 +185,24 @@ static void set_sampling(const struct values *values, struct kt_ask *ask)
     sampling->n_top = (uint32_t)(values->n_logprobs > 0 ? values->n_logprobs : values->top_logprobs);
 }
 
+bool kt_ask_check_model(const struct kt_server *server, const char *model, struct kt_problem *problem)
+{
+    for (size_t i = 0; model && i < server->n_names; i++)
+        if (strcmp(model, server->names[i]) == 0)
+            return true;
+    return !model ||
+           kt_problem_set(problem, 404, "model_not_found", "model",
+                          "the model '%.100s' is not served here; '%.100s' is", model, server->names[0]);
+}
+
 static bool check_values(const struct kt_server *server, const struct values *values, struct kt_ask *ask,
                          struct kt_problem *problem)
 {
     static const struct kt_field usage[] = {{"include_usage", KT_FIELD_BOOL,
                                              offsetof(struct kt_ask, includes_usage), 0, 0},
                                             {.name = NULL}};
-    bool is_known = !values->model;
-    for (size_t i = 0; i < server->n_names; i++)
-        is_known |= values->model && strcmp(values->model, server->names[i]) == 0;
-    if (!is_known)
-        return kt_problem_set(problem, 404, "model_not_found", "model",
-                              "the model '%.100s' is not served here; '%.100s' is", values->model,
-                              server->names[0]);
+    if (!kt_ask_check_model(server, values->model, problem))
+        return false;
     if ((values->max_tokens == 0 && !values->echo) || values->max_completion_tokens == 0) {
         const char *name = values->max_tokens == 0 ? "max_tokens" : "max_completion_tokens";
         return kt_problem_field(problem, name, "'%s' is 0; it must be at least 1", name);
@@ -204,7 +210,7 @@ static bool check_values(const struct kt_server *server, const struct values *va
     if (values->top_logprobs > 0 && !values->logprobs)
         return kt_problem_field(problem, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
     if (values->suffix && *values->suffix)
-        return kt_problem_field(problem, "suffix", "'suffix' is not supported");
+        return kt_problem_field(problem, "suffix", "'suffix' needs a text as 'prompt'");
     if (values->best_of > values->n)
         return kt_problem_field(problem, "best_of", "'best_of' above 'n' is not supported");
     if (values->stream_options && !values->stream)
@@ -241,7 +247,7 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
     if (ask->max_tokens < 0) /* not said, as some clients say by -1 */
         ask->max_tokens = 0;
     ask->echoes_only = values.echo && values.max_tokens == 0 && ask->max_tokens == 0;
-    if (!is_chat && ask->max_tokens == 0)
+    if (!is_chat && !dialect->is_endless && ask->max_tokens == 0)
         ask->max_tokens = ask->echoes_only ? 1 : 16; /* as OpenAI's */
     ask->min_tokens = values.min_tokens;
     ask->n = values.n;
@@ -254,7 +260,7 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
 
 void kt_ask_shrink(struct kt_ask *ask)
 {
-    const char *const used[] = {"model", ask->dialect->stop, KT_ECHO};
+    const char *const used[] = {"model", ask->dialect->stop, KT_ECHO, KT_CUSTOM};
     json_t *rest = json_object();
     bool done = rest != NULL;
     for (size_t i = 0; done && i < sizeof(used) / sizeof(used[0]); i++) {
@@ -340,7 +346,7 @@ static bool read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt
     if (!json_is_array(prompt))
         return kt_problem_field(problem, "prompt", "'prompt' must be a string or an array, not %s",
                                 kt_fields_type(prompt));
-    if (json_is_integer(json_array_get(prompt, 0)))
+    if (json_is_number(json_array_get(prompt, 0)))
         return add_ids(server, ask, prompt, problem);
     if (json_array_size(prompt) == 0)
         return kt_problem_field(problem, "prompt", "'prompt' is an empty array");
@@ -376,3 +382,5 @@ bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt
                             "'echo' would give %" PRIu64 " logprobs of prompts; %d is the most", n,
                             KT_MOST_ECHOED);
 }
+
+const struct kt_field *const kt_ask_tables[3] = {both, of_chats, of_completions};

@@ -49,11 +49,15 @@ struct kt_ask {
  * either way. */
 /* Names the body's fields that nobody reads in the log, or refuses them where it has "strict": true. */
 bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+/* Says once in the log that requests have `what` 'name', which is left out. */
+void kt_ask_note(const struct kt_server *server, const char *what, const char *name);
 bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
                  struct kt_problem *problem);
 void kt_ask_free(struct kt_ask *ask);
 /* Lets go of all of the body but what is used while the answer is computed, which can take long. */
 void kt_ask_shrink(struct kt_ask *ask);
+/* 404 if this is none of the server's; NULL: not said. */
+bool kt_ask_check_model(const struct kt_server *server, const char *model, struct kt_problem *problem);
 /* The prompt, or prompts, of a completion: text, texts, ids or lists of ids. */
 bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
 /* Ids of a list, malloc'ed; `param` names it. */
@@ -95,5 +99,10 @@ bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const 
 
 /* Answers a request: all of it. */
 bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialect);
+/* The same of a body that is parsed already, whose reference it takes; NULL: `problem` is the answer. */
+bool kt_job_answer_body(struct kt_exchange *exchange, const struct kt_dialect *dialect, json_t *body,
+                        struct kt_problem *problem);
+/* Replies with the number of tokens that its prompt has, as an object called so; NULL: without a name. */
+bool kt_job_count(struct kt_exchange *exchange, const struct kt_dialect *dialect, const char *object);
 
 #endif

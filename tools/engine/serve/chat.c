@@ -2,7 +2,7 @@
 /* chat.c - the messages of a chat, as the model's template takes them. */
 #define _GNU_SOURCE
 
-#include "tools/engine/serve/job.h"
+#include "tools/engine/serve/dialect.h"
 #include "tools/engine/base/dump.h"
 
 #include <stdio.h>
@@ -189,13 +189,12 @@ static bool mark_final(const struct chat *chat, json_t *messages, struct kt_prob
     json_t *text = kt_chat_text(content, "messages", problem);
     if (!text)
         return false;
-    json_t *marked = json_sprintf("%s%s", json_string_value(text), chat->mark);
-    bool has_zero = strlen(json_string_value(text)) != json_string_length(text);
+    struct kt_buffer both = {.data = NULL};
+    bool done = kt_buffer_add(&both, json_string_value(text), json_string_length(text)) &&
+                kt_buffer_add_text(&both, chat->mark);
+    json_t *marked = done ? json_stringn(both.data, both.length) : NULL;
+    kt_buffer_free(&both);
     json_decref(text);
-    if (has_zero) {
-        json_decref(marked);
-        return kt_problem_field(problem, "messages", "the last message holds a zero byte");
-    }
     return json_object_set_new(final, "content", marked) == 0 || kt_problem_memory(problem);
 }
 
@@ -473,3 +472,5 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
     return done && (ask->prompts->n_ids > 0 ||
                     kt_problem_field(problem, "messages", "the template made no text of these messages"));
 }
+
+const struct kt_field *const kt_chat_table = fields;

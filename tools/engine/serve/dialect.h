@@ -10,9 +10,12 @@
 
 struct kt_dialect {
     bool is_chat;
+    bool lists_entries; /* of logprobs as chats have them, with ids */
+    bool is_endless;    /* where it names no number of tokens, an answer is as long as it will */
     const char *id_prefix;
+    const char *type; /* of streams; NULL: server-sent events */
     const char *stop; /* the field of stop strings */
-    const char *ping; /* what keeps a stream alive; NULL: a comment with the progress */
+    const char *ping; /* what keeps a stream alive; NULL: a comment with the progress; "": nothing */
     /* Makes a body as OpenAI's chats have it, with nothing in it that its writers do not expect; takes the
      * reference. NULL after a problem. No function: it is one. */
     json_t *(*translate)(const struct kt_server *server, json_t *body, struct kt_problem *problem);
@@ -33,6 +36,22 @@ extern const struct kt_dialect kt_dialect_chat, kt_dialect_completion, kt_dialec
 
 /* The member of a translated body that its writers want to keep: what a reply repeats of the request. */
 #define KT_ECHO "kt_echo"
+#define KT_CUSTOM "kt_custom"   /* names of custom tools, as an object's */
+#define KT_LIMITED "kt_limited" /* true: no other tool than those that are there may be called */
+
+/* ---- custom.c: custom tools, and allowed_tools ---- */
+
+/* The translation of OpenAI's chats. */
+json_t *kt_custom_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+/* Appends a custom tool to `tools` as a function, and notes its name in `chat`. */
+bool kt_custom_add_custom(const struct kt_server *server, json_t *chat, json_t *tools, const json_t *custom,
+                         const char *param, struct kt_problem *problem);
+/* Leaves those of chat's tools that a choice of type allowed_tools lists. */
+bool kt_custom_allow(json_t *chat, const json_t *choice, struct kt_problem *problem);
+/* The arguments of a custom tool's function, as JSON text, and the input that arguments hold. */
+json_t *kt_custom_arguments(json_t *input);
+json_t *kt_custom_input(const struct kt_buffer *arguments);
+bool kt_custom_is_custom(const struct kt_job *job, const struct kt_block *block);
 
 /* ---- messages_read.c and messages_write.c: Anthropic's API ---- */
 
@@ -42,6 +61,13 @@ json_t *kt_messages_problem(const struct kt_problem *problem);
 /* ---- responses_read.c: OpenAI's newer one ---- */
 
 json_t *kt_responses_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+
+/* ---- openapi.c ---- */
+
+/* Tables of fields, by the letters that openapi.json has for them: A what all ask for, B chats, C their
+ * messages, D completions, E responses, F messages of Anthropic's, G texts. */
+extern const struct kt_field *const kt_ask_tables[3],
+    *const kt_chat_table, *const kt_responses_table, *const kt_messages_table, *const kt_text_table;
 
 /* ---- shape.c: what they share ---- */
 

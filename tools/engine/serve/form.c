@@ -2,6 +2,7 @@
 /* form.c - what form an answer must have: what a request wishes (wish.c), tool_choice, strict tools,
  * --json-schema. */
 #include "tools/engine/serve/ask.h"
+#include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/wish.h"
 
 #include <stdlib.h>
@@ -66,7 +67,9 @@ static bool make_calls(const struct kt_server *server, struct kt_ask *ask, const
     struct kt_error error;
     params.name = json_string_value(json_object_get(json_object_get(form->choice, "function"), "name"));
     params.is_required = params.name || (word && strcmp(word, "required") == 0);
-    if (!params.is_required && !schema && (!has_strict(form->tools) || lead.format == KT_OUTPUT_PLAIN))
+    if (!params.is_required && !schema &&
+        ((!has_strict(form->tools) && !json_object_get(ask->body, KT_LIMITED)) ||
+         lead.format == KT_OUTPUT_PLAIN))
         return true;
     if (form->is_begun && params.is_required)
         return kt_problem_field(problem, "tool_choice",

@@ -228,10 +228,13 @@ static void note_problem(struct kt_exchange *exchange, const struct kt_problem *
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem)
 {
     char seconds[16];
-    bool is_other = exchange->route && exchange->route->problem;
+    json_t *(*word)(const struct kt_problem *problem) = kt_problem_json;
+    if (exchange->route && exchange->route->problem)
+        word = exchange->route->problem;
+    else if (strncmp(exchange->path, "/api/", 5) == 0)
+        word = kt_ollama_problem;
     note_problem(exchange, problem);
-    struct MHD_Response *response =
-        make_json(is_other ? exchange->route->problem(problem) : kt_problem_json(problem));
+    struct MHD_Response *response = make_json(word(problem));
     if (!response)
         return kt_reply_bytes(exchange, 500, "text/plain", "out of memory\n", 14);
     add_headers(exchange, response, "application/json");
@@ -294,7 +297,7 @@ bool kt_reply_stream(struct kt_exchange *exchange, const struct kt_stream *strea
         free(sending);
         return false;
     }
-    add_headers(exchange, response, "text/event-stream; charset=utf-8");
+    add_headers(exchange, response, stream->type ? stream->type : "text/event-stream; charset=utf-8");
     MHD_add_response_header(response, "Cache-Control", "no-cache");
     MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass each event on at once */
     return queue(exchange, 200, response);

@@ -36,7 +36,7 @@ struct kt_exchange {
     char path[128];     /* likewise, without its query */
     char rest[256];     /* what a route that ends in * stands for, as it was sent */
     char address[72];   /* the client's; of IPv6 with its interface */
-    char about[160];    /* what the path's own function adds to the line in the log */
+    char about[240];    /* what the path's own function adds to the line in the log */
 };
 
 struct kt_route {
@@ -78,12 +78,13 @@ bool kt_reply_page(struct kt_exchange *exchange, const char *page, size_t length
 bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body);
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem);
 
-/* A reply of server-sent events. */
+/* A reply that is sent as it is made. */
 struct kt_stream {
     /* Waits for something to send and appends it; false: that was the last. */
     bool (*next)(void *data, struct kt_buffer *out);
     void (*end)(void *data); /* called once, also where the client is gone */
     void *data;
+    const char *type; /* NULL: server-sent events */
 };
 bool kt_reply_stream(struct kt_exchange *exchange, const struct kt_stream *stream);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* info.c - the paths, and what the server says of itself. */
 #include "tools/engine/scheduler/scheduler.h"
-#include "tools/engine/serve/dialect.h"
+#include "tools/engine/serve/native.h"
 
 #include <kt/version.h>
 #include <string.h>
@@ -18,6 +18,24 @@ const struct kt_route kt_routes[] = {
     {"POST", "/v1/responses", kt_answer_response, false, true, NULL},
     {"POST", "/v1/messages", kt_answer_message, false, true, kt_messages_problem},
     {"POST", "/v1/messages/count_tokens", kt_answer_count_tokens, false, true, kt_messages_problem},
+    {"POST", "/v1/responses/input_tokens", kt_answer_input_tokens, false, true, NULL},
+    {"GET", "/openapi.json", kt_answer_openapi, false, true, NULL},
+    /* Where the base URL of a client lacks /v1. */
+    {"GET", "/models", kt_answer_models, false, true, NULL},
+    {"POST", "/chat/completions", kt_answer_chat, false, true, NULL},
+    {"POST", "/completions", kt_answer_completion, false, true, NULL},
+    {"POST", "/responses", kt_answer_response, false, true, NULL},
+    {"POST", "/completion", kt_answer_llama_completion, false, true, NULL},
+    {"POST", "/infill", kt_answer_infill, false, true, NULL},
+    {"GET", "/props", kt_answer_props, false, true, NULL},
+    {"GET", "/slots", kt_answer_slots, false, true, NULL},
+    {"GET", "/tokenizer_info", kt_answer_tokenizer_info, false, true, NULL},
+    {"POST", "/api/chat", kt_answer_ollama_chat, false, true, kt_ollama_problem},
+    {"POST", "/api/generate", kt_answer_ollama_generate, false, true, kt_ollama_problem},
+    {"GET", "/api/tags", kt_answer_ollama_tags, false, true, kt_ollama_problem},
+    {"GET", "/api/ps", kt_answer_ollama_ps, false, true, kt_ollama_problem},
+    {"POST", "/api/show", kt_answer_ollama_show, false, true, kt_ollama_problem},
+    {"GET", "/api/version", kt_answer_ollama_version, false, false, kt_ollama_problem},
     {"POST", "/tokenize", kt_answer_tokenize, false, true, NULL},
     {"POST", "/detokenize", kt_answer_detokenize, false, true, NULL},
     {"POST", "/apply-template", kt_answer_apply_template, false, true, NULL},
@@ -40,11 +58,15 @@ bool kt_answer_health(struct kt_exchange *exchange)
     }
 }
 
+/* As OpenAI has it, and as Anthropic has. */
 static json_t *make_model(const struct kt_server *server, const char *name)
 {
-    return json_pack("{s:o, s:s, s:I, s:s, s:I}", "id", kt_json_text(name, strlen(name)), "object", "model",
-                     "created", (json_int_t)server->created, "owned_by", "kt-kernel", "max_model_len",
-                     (json_int_t)server->model_info.max_tokens);
+    char time[40];
+    return json_pack("{s:o, s:s, s:I, s:s, s:I, s:s, s:o, s:s}", "id", kt_json_text(name, strlen(name)),
+                     "object", "model", "created", (json_int_t)server->created, "owned_by", "kt-kernel",
+                     "max_model_len", (json_int_t)server->model_info.max_tokens, "type", "model",
+                     "display_name", kt_json_text(name, strlen(name)), "created_at",
+                     kt_native_time(server->created, time));
 }
 
 bool kt_answer_models(struct kt_exchange *exchange)
@@ -56,7 +78,11 @@ bool kt_answer_models(struct kt_exchange *exchange)
             json_decref(list);
             list = NULL;
         }
-    return kt_reply_json(exchange, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
+    const char *first = server->names[0], *last = server->names[server->n_names - 1];
+    return kt_reply_json(exchange, 200,
+                         json_pack("{s:s, s:o, s:b, s:o, s:o}", "object", "list", "data", list, "has_more", 0,
+                                   "first_id", kt_json_text(first, strlen(first)), "last_id",
+                                   kt_json_text(last, strlen(last))));
 }
 
 bool kt_answer_model(struct kt_exchange *exchange)

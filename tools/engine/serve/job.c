@@ -257,22 +257,54 @@ static bool run(struct kt_exchange *exchange, struct kt_ask *ask)
         return kt_reply_problem(exchange, &problem);
     if (!job->ask.streams)
         return reply_whole(job);
-    const struct kt_stream stream = {.next = stream_next, .end = stream_end, .data = job};
+    const struct kt_stream stream = {.next = stream_next,
+                                     .end = stream_end,
+                                     .data = job,
+                                     .type = job->ask.dialect->type};
     return kt_reply_stream(exchange, &stream);
+}
+
+/* The whole of what is asked for, and its prompts; takes the reference to `body`, NULL after a problem. */
+static bool read_ask(struct kt_exchange *exchange, const struct kt_dialect *dialect, json_t *body,
+                     struct kt_ask *ask, struct kt_problem *problem)
+{
+    if (body && dialect->translate)
+        body = dialect->translate(exchange->server, body, problem);
+    return body && kt_ask_read(exchange->server, body, dialect, ask, problem) &&
+           (dialect->is_chat ? kt_ask_read_chat(exchange->server, ask, problem)
+                             : kt_ask_read_prompts(exchange->server, ask, problem));
+}
+
+static bool refuse_ask(struct kt_exchange *exchange, struct kt_ask *ask, const struct kt_problem *problem)
+{
+    kt_ask_free(ask);
+    kt_body_done(exchange);
+    return kt_reply_problem(exchange, problem);
+}
+
+bool kt_job_answer_body(struct kt_exchange *exchange, const struct kt_dialect *dialect, json_t *body,
+                        struct kt_problem *problem)
+{
+    struct kt_ask ask = {.body = NULL};
+    return read_ask(exchange, dialect, body, &ask, problem) ? run(exchange, &ask)
+                                                            : refuse_ask(exchange, &ask, problem);
 }
 
 bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialect)
 {
     struct kt_problem problem;
+    return kt_job_answer_body(exchange, dialect, kt_body_parse(exchange, &problem), &problem);
+}
+
+bool kt_job_count(struct kt_exchange *exchange, const struct kt_dialect *dialect, const char *object)
+{
+    struct kt_problem problem;
     struct kt_ask ask = {.body = NULL};
-    json_t *body = kt_body_parse(exchange, &problem);
-    if (body && dialect->translate)
-        body = dialect->translate(exchange->server, body, &problem);
-    if (body && kt_ask_read(exchange->server, body, dialect, &ask, &problem) &&
-        (dialect->is_chat ? kt_ask_read_chat(exchange->server, &ask, &problem)
-                          : kt_ask_read_prompts(exchange->server, &ask, &problem)))
-        return run(exchange, &ask);
+    if (!read_ask(exchange, dialect, kt_body_parse(exchange, &problem), &ask, &problem))
+        return refuse_ask(exchange, &ask, &problem);
+    json_t *reply =
+        json_pack("{s:s*, s:I}", "object", object, "input_tokens", (json_int_t)ask.prompts->n_ids);
     kt_ask_free(&ask);
     kt_body_done(exchange);
-    return kt_reply_problem(exchange, &problem);
+    return kt_reply_json(exchange, 200, reply);
 }

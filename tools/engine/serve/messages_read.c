@@ -104,6 +104,8 @@ static bool add_message(struct kt_turn *turn, const json_t *message, size_t at, 
         return false;
     if (json_is_string(content))
         return kt_turn_text(turn, content, problem);
+    if (json_is_array(content) && json_array_size(content) == 0) /* an answer may have been empty */
+        return kt_turn_text(turn, NULL, problem);
     (void)snprintf(param, sizeof(param), "messages[%zu].content", at);
     if (!json_is_array(content))
         return kt_problem_field(problem, param, "'%s' must be a string or an array of blocks", param);
@@ -150,7 +152,10 @@ static bool set_messages(json_t *chat, const json_t *body, const struct given *g
 
 /* ---- tools ---- */
 
-static bool set_tools(json_t *chat, const struct given *given, struct kt_problem *problem)
+/* Tools that run elsewhere than at the client, and those that only Anthropic's models know, are left out; if
+ * one is required, that is refused since it is not there. */
+static bool set_tools(const struct kt_server *server, json_t *chat, const struct given *given,
+                      struct kt_problem *problem)
 {
     const json_t *tool;
     size_t i;
@@ -163,11 +168,12 @@ static bool set_tools(json_t *chat, const struct given *given, struct kt_problem
         const char *type = json_string_value(json_object_get(tool, "type"));
         json_t *name = json_object_get(tool, "name"), *schema = json_object_get(tool, "input_schema");
         json_t *about = json_object_get(tool, "description");
-        if (type && strcmp(type, "custom") != 0)
-            return kt_problem_field(problem, "tools",
-                                    "'tools[%zu].type' is %.40s; only custom tools are supported, which the "
-                                    "client runs",
-                                    i, type);
+        if (!type && json_object_get(tool, "type") && !json_is_null(json_object_get(tool, "type")))
+            return kt_problem_field(problem, "tools", "'tools[%zu].type' must be a string", i);
+        if (type && strcmp(type, "custom") != 0) {
+            kt_ask_note(server, "a tool of type", type);
+            continue;
+        }
         about = json_is_string(about) ? about : NULL;
         if (json_string_length(name) == 0 || !json_is_object(schema))
             return kt_problem_field(problem, "tools",
@@ -244,7 +250,8 @@ static bool set_output(json_t *chat, const struct given *given, struct kt_proble
 }
 
 /* NULL after a problem. */
-static json_t *make_chat(const json_t *body, const struct given *given, struct kt_problem *problem)
+static json_t *make_chat(const struct kt_server *server, const json_t *body, const struct given *given,
+                         struct kt_problem *problem)
 {
     json_t *chat = json_object();
     bool done = chat != NULL || kt_problem_memory(problem);
@@ -253,7 +260,7 @@ static json_t *make_chat(const json_t *body, const struct given *given, struct k
         done = !value || json_object_set(chat, same[i], value) == 0 || kt_problem_memory(problem);
     }
     done = done && (kt_wish_copy(body, chat) || kt_problem_memory(problem));
-    if (done && set_messages(chat, body, given, problem) && set_tools(chat, given, problem) &&
+    if (done && set_messages(chat, body, given, problem) && set_tools(server, chat, given, problem) &&
         set_choice(chat, given, problem) && set_thinking(chat, given, problem) &&
         set_output(chat, given, problem))
         return chat;
@@ -261,7 +268,9 @@ static json_t *make_chat(const json_t *body, const struct given *given, struct k
     return NULL;
 }
 
-static json_t *translate(json_t *body, bool has_answer, struct kt_problem *problem)
+/* max_tokens may be missing where only the prompt's tokens are counted. */
+static json_t *translate(const struct kt_server *server, json_t *body, bool has_answer,
+                         struct kt_problem *problem)
 {
     struct given given = {.messages = NULL};
     json_t *chat = NULL;
@@ -272,28 +281,27 @@ static json_t *translate(json_t *body, bool has_answer, struct kt_problem *probl
     else if (has_answer && given.max_tokens == 0)
         kt_problem_field(problem, "max_tokens", "'max_tokens' is missing");
     else
-        chat = make_chat(body, &given, problem);
+        chat = make_chat(server, body, &given, problem);
     json_decref(body);
     return chat;
 }
 
 json_t *kt_messages_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem)
 {
-    (void)server;
-    return translate(body, true, problem);
+    return translate(server, body, true, problem);
+}
+
+static json_t *translate_prompt(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+{
+    return translate(server, body, false, problem);
 }
 
 bool kt_answer_count_tokens(struct kt_exchange *exchange)
 {
-    struct kt_problem problem;
-    struct kt_ask ask = {.body = NULL};
-    json_t *body = kt_body_parse(exchange, &problem);
-    body = body ? translate(body, false, &problem) : NULL;
-    bool done = body && kt_ask_read(exchange->server, body, &kt_dialect_messages, &ask, &problem) &&
-                kt_ask_read_chat(exchange->server, &ask, &problem);
-    json_int_t n = done ? (json_int_t)ask.prompts->n_ids : 0;
-    kt_ask_free(&ask);
-    kt_body_done(exchange);
-    return done ? kt_reply_json(exchange, 200, json_pack("{s:I}", "input_tokens", n))
-                : kt_reply_problem(exchange, &problem);
+    static const struct kt_dialect dialect = {.is_chat = true,
+                                              .stop = "stop_sequences",
+                                              .translate = translate_prompt};
+    return kt_job_count(exchange, &dialect, NULL);
 }
+
+const struct kt_field *const kt_messages_table = fields;

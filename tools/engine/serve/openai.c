@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* openai.c - answers as OpenAI's chats and completions have them. */
-#include "tools/engine/serve/dialect.h"
+#include "tools/engine/serve/native.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,8 +38,11 @@ static json_t *make_logprob(const struct kt_job *job, int32_t id, float logprob)
     struct kt_token token;
     if (kt_tokenizer_token(job->server->loaded.tokenizer, id, &token, NULL) != KT_OK)
         return NULL;
-    return json_pack("{s:o, s:f, s:o}", "token", kt_json_text(token.text, token.length), "logprob",
-                     limit(logprob), "bytes", make_bytes(token.text, token.length));
+    json_t *entry = json_pack("{s:o, s:f, s:o}", "token", kt_json_text(token.text, token.length), "logprob",
+                              limit(logprob), "bytes", make_bytes(token.text, token.length));
+    if (job->ask.dialect->lists_entries)
+        (void)json_object_set_new(entry, "id", json_integer(id));
+    return entry;
 }
 
 /* An entry of a chat's list. */
@@ -92,7 +95,8 @@ static json_t *make_old_entry(const struct kt_job *job, struct kt_answer *answer
 
 bool kt_shape_logprob(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event)
 {
-    json_t *entry = job->ask.is_chat ? make_entry(job, event) : make_old_entry(job, answer, event);
+    bool is_listed = job->ask.is_chat || job->ask.dialect->lists_entries;
+    json_t *entry = is_listed ? make_entry(job, event) : make_old_entry(job, answer, event);
     return json_array_append_new(answer->logprobs, entry) == 0;
 }
 
@@ -157,6 +161,8 @@ static bool open_block(struct kt_job *job, struct kt_answer *answer, const struc
 {
     if (block->kind != KT_PIECE_CALL)
         return true;
+    if (kt_custom_is_custom(job, block)) /* its input is a part of the arguments */
+        return send_begin(job, answer);
     return send_begin(job, answer) &&
            send_chunk(job, answer,
                       json_pack("{s:[{s:i, s:s, s:s, s:{s:o, s:s}}]}", "tool_calls", "index",
@@ -168,6 +174,8 @@ static bool open_block(struct kt_job *job, struct kt_answer *answer, const struc
 static bool add_to_block(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block,
                          const char *bytes, uint64_t length)
 {
+    if (kt_custom_is_custom(job, block))
+        return true;
     json_t *text = kt_json_text(bytes, length), *delta = text;
     if (block->kind == KT_PIECE_CALL)
         delta = json_pack("{s:[{s:i, s:{s:o}}]}", "tool_calls", "index", (int)block->call, "function",
@@ -175,6 +183,21 @@ static bool add_to_block(struct kt_job *job, struct kt_answer *answer, const str
     else if (job->ask.is_chat)
         delta = json_pack("{s:o}", block->kind == KT_PIECE_REASONING ? "reasoning_content" : "content", text);
     return send_begin(job, answer) && send_chunk(job, answer, delta, false);
+}
+
+static json_t *make_custom(const struct kt_block *block)
+{
+    return json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", block->id, "type", "custom", "custom", "name",
+                     kt_shape_text(&block->name), "input", kt_custom_input(&block->text));
+}
+
+static bool close_block(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block)
+{
+    if (!kt_custom_is_custom(job, block))
+        return true;
+    json_t *call = make_custom(block);
+    (void)json_object_set_new(call, "index", json_integer(block->call));
+    return send_chunk(job, answer, json_pack("{s:[o]}", "tool_calls", call), false);
 }
 
 static bool send_finish(struct kt_job *job, struct kt_answer *answer)
@@ -230,7 +253,7 @@ static json_t *join_text(const struct kt_answer *answer, enum kt_piece_kind kind
     return text;
 }
 
-static json_t *make_calls(const struct kt_answer *answer)
+static json_t *make_calls(const struct kt_job *job, const struct kt_answer *answer)
 {
     json_t *calls = json_array();
     for (size_t i = 0; calls && i < answer->n_blocks; i++) {
@@ -238,8 +261,10 @@ static json_t *make_calls(const struct kt_answer *answer)
         if (block->kind != KT_PIECE_CALL)
             continue;
         json_t *call =
-            json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", block->id, "type", "function", "function", "name",
-                      kt_shape_text(&block->name), "arguments", kt_shape_text(&block->text));
+            kt_custom_is_custom(job, block)
+                ? make_custom(block)
+                : json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", block->id, "type", "function", "function",
+                            "name", kt_shape_text(&block->name), "arguments", kt_shape_text(&block->text));
         if (json_array_append_new(calls, call) != 0) {
             json_decref(calls);
             calls = NULL;
@@ -248,9 +273,9 @@ static json_t *make_calls(const struct kt_answer *answer)
     return calls;
 }
 
-static json_t *make_message(const struct kt_answer *answer)
+static json_t *make_message(const struct kt_job *job, const struct kt_answer *answer)
 {
-    json_t *calls = make_calls(answer), *content = join_text(answer, KT_PIECE_CONTENT);
+    json_t *calls = make_calls(job, answer), *content = join_text(answer, KT_PIECE_CONTENT);
     json_t *reasoning = join_text(answer, KT_PIECE_REASONING);
     bool has_calls = json_array_size(calls) > 0;
     if (has_calls && content && json_string_length(content) == 0) { /* calls alone have a content of null */
@@ -277,7 +302,7 @@ static json_t *make_reply(struct kt_job *job)
     bool done = object && choices;
     for (size_t i = 0; done && i < job->n_answers; i++) {
         struct kt_answer *answer = &job->answers[i];
-        json_t *text = job->ask.is_chat ? make_message(answer) : join_text(answer, KT_PIECE_CONTENT);
+        json_t *text = job->ask.is_chat ? make_message(job, answer) : join_text(answer, KT_PIECE_CONTENT);
         done = json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)i,
                                                         job->ask.is_chat ? "message" : "text", text,
                                                         "logprobs", take_logprobs(job, answer),
@@ -293,9 +318,15 @@ static json_t *make_reply(struct kt_job *job)
     return NULL;
 }
 
-#define WRITERS                                                                                      \
-    .stop = "stop", .open = open_block, .add = add_to_block, .finish = send_finish, .end = send_end, \
-    .error = send_error, .reply = make_reply
+#define WRITERS                                                                                           \
+    .stop = "stop", .open = open_block, .add = add_to_block, .close = close_block, .finish = send_finish, \
+    .end = send_end, .error = send_error, .reply = make_reply
 
-const struct kt_dialect kt_dialect_chat = {.is_chat = true, .id_prefix = "chatcmpl-", WRITERS};
-const struct kt_dialect kt_dialect_completion = {.id_prefix = "cmpl-", WRITERS};
+const struct kt_dialect kt_dialect_chat = {.is_chat = true,
+                                           .id_prefix = "chatcmpl-",
+                                           .keeps_text = true,
+                                           .translate = kt_custom_translate,
+                                           WRITERS};
+const struct kt_dialect kt_dialect_completion = {.id_prefix = "cmpl-",
+                                                 .translate = kt_native_suffix,
+                                                 WRITERS};

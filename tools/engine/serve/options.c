@@ -246,6 +246,7 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
     server->system = args->system;
     server->origin = args->origin;
     server->max_body = args->max_body;
+    server->max_running = args->max_running;
     server->timeout = (unsigned)args->timeout;
     server->log = (enum kt_serve_log)args->log;
     server->shares_prefixes = args->share_prefixes;

@@ -42,15 +42,16 @@ bool kt_problem_path(struct kt_problem *problem, const char *path)
         const char *path, *what;
     } others[] = {{"/v1/embeddings", "embeddings"},
                   {"/embedding", "embeddings"},
-                  {"/infill", "infilling"},
+                  {"/api/embed", "embeddings"},
                   {"/v1/images/", "images"},
                   {"/v1/audio/", "sound"},
                   {"/lora-adapters", "LoRA adapters"},
                   {"/v1/load_lora_adapter", "LoRA adapters"},
                   {"/v1/unload_lora_adapter", "LoRA adapters"}};
+    /* Not 501: clients' libraries send again what got a 5xx. */
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (strncmp(path, others[i].path, strlen(others[i].path)) == 0)
-            return kt_problem_set(problem, 501, "not_implemented", NULL,
+            return kt_problem_set(problem, 400, "not_implemented", NULL,
                                   "this server writes text; it has nothing for %s", others[i].what);
     return kt_problem_set(problem, 404, "not_found", NULL, "there is no such path here");
 }

@@ -29,6 +29,8 @@ bool kt_problem_memory(struct kt_problem *problem);
 bool kt_problem_error(struct kt_problem *problem, unsigned status, const struct kt_error *error);
 /* {"error": {"message": .., "type": .., "param": .., "code": ..}}; NULL: out of memory. */
 json_t *kt_problem_json(const struct kt_problem *problem);
+/* As Ollama has it. */
+json_t *kt_ollama_problem(const struct kt_problem *problem);
 
 /* A JSON string of bytes, with U+FFFD for what is no UTF-8. */
 json_t *kt_json_text(const char *text, size_t length);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* responses_read.c - what a request of OpenAI's Responses API asks for, as a chat. */
+#include "tools/engine/base/dump.h"
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/turn.h"
 #include "tools/engine/serve/wish.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct given {
     json_t *tools, *text, *reasoning, *include, *metadata, *kwargs;
     const char *instructions, *truncation;
-    bool parallel_tool_calls;
+    bool parallel_tool_calls, store, background;
     int64_t max_output_tokens, top_logprobs;
 };
 
@@ -28,6 +30,8 @@ static const struct kt_field fields[] = {FIELD(tools, KT_FIELD_LIST, 0, 0),
                                          FIELD(instructions, KT_FIELD_TEXT, 0, 0),
                                          FIELD(truncation, KT_FIELD_TEXT, 0, 0),
                                          FIELD(parallel_tool_calls, KT_FIELD_BOOL, 0, 0),
+                                         FIELD(store, KT_FIELD_BOOL, 0, 0),
+                                         FIELD(background, KT_FIELD_BOOL, 0, 0),
                                          FIELD(max_output_tokens, KT_FIELD_INT, 1, UINT32_MAX),
                                          FIELD(top_logprobs, KT_FIELD_INT, 0, 20),
                                          {.name = NULL}};
@@ -50,7 +54,8 @@ static const char *const same[] = {"model",
 
 /* ---- what is not there ---- */
 
-/* Nothing is kept from one request to the next: whoever counts on that is told so. */
+/* Nothing is kept from one request to the next: whoever counts on that is told so. "store", which clients set
+ * unasked, is no such wish, and a reply says that it is false. */
 static bool check_state(const json_t *body, struct kt_problem *problem)
 {
     static const char *const names[] = {"previous_response_id", "conversation", "prompt"};
@@ -62,8 +67,6 @@ static bool check_state(const json_t *body, struct kt_problem *problem)
                                     "conversation as 'input'",
                                     names[i]);
     }
-    if (json_is_true(json_object_get(body, "store")))
-        return kt_problem_field(problem, "store", "'store' can only be false: nothing is stored here");
     if (json_is_true(json_object_get(body, "background")))
         return kt_problem_field(problem, "background",
                                 "'background' can only be false: nothing is stored here");
@@ -157,6 +160,40 @@ static bool add_reasoning(struct kt_turn *turn, const json_t *item, const char *
     return done;
 }
 
+static bool add_custom_call(struct kt_turn *turn, const json_t *item, const char *param,
+                            struct kt_problem *problem)
+{
+    json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
+    json_t *input = json_object_get(item, "input");
+    if (!json_is_string(id) || !json_is_string(name) || !json_is_string(input))
+        return kt_problem_field(problem, param,
+                                "'%s' needs a call_id, a name and an input, which is a string", param);
+    return kt_turn_begin(turn, "assistant", problem) &&
+           kt_turn_call(turn, id, name, kt_custom_arguments(input), problem);
+}
+
+/* A command that the client was told to run, by a server that has this tool. */
+static bool add_shell_call(struct kt_turn *turn, const json_t *item, const char *param,
+                           struct kt_problem *problem)
+{
+    json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "type");
+    char *text = kt_json_dump(json_object_get(item, "action"), JSON_COMPACT);
+    if (!json_is_string(id) || !text) {
+        free(text);
+        return kt_problem_field(problem, param, "'%s' needs a call_id and an action", param);
+    }
+    json_t *arguments = kt_json_text(text, strlen(text));
+    free(text);
+    return kt_turn_begin(turn, "assistant", problem) && kt_turn_call(turn, id, name, arguments, problem);
+}
+
+/* What a server did by itself: there is nothing in it for the model. */
+static bool skip_item(struct kt_turn *turn, const json_t *item, const char *param, struct kt_problem *problem)
+{
+    (void)turn, (void)item, (void)param, (void)problem;
+    return true;
+}
+
 static bool add_item(struct kt_turn *turn, const json_t *item, const char *param, struct kt_problem *problem)
 {
     static const struct {
@@ -165,15 +202,27 @@ static bool add_item(struct kt_turn *turn, const json_t *item, const char *param
     } kinds[] = {{"message", add_message},
                  {"function_call", add_call},
                  {"function_call_output", add_output},
-                 {"reasoning", add_reasoning}};
+                 {"custom_tool_call", add_custom_call},
+                 {"custom_tool_call_output", add_output},
+                 {"local_shell_call", add_shell_call},
+                 {"local_shell_call_output", add_output},
+                 {"shell_call", add_shell_call},
+                 {"reasoning", add_reasoning},
+                 {"web_search_call", skip_item},
+                 {"file_search_call", skip_item},
+                 {"code_interpreter_call", skip_item},
+                 {"image_generation_call", skip_item},
+                 {"tool_search_call", skip_item},
+                 {"tool_search_output", skip_item},
+                 {"mcp_list_tools", skip_item},
+                 {"mcp_call", skip_item}};
     const json_t *type = json_object_get(item, "type");
     const char *name = type ? json_string_value(type) : "message";
     for (size_t i = 0; name && json_is_object(item) && i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(name, kinds[i].type) == 0)
             return kinds[i].add(turn, item, param, problem);
     return kt_problem_field(problem, param,
-                            "'%s' must be a message, a function_call, a function_call_output or reasoning, "
-                            "not %.40s",
+                            "'%s' must be a message, reasoning, a call of a tool or its output, not %.40s",
                             param, json_is_object(item) && name ? name : kt_fields_type(item));
 }
 
@@ -202,10 +251,29 @@ static bool set_messages(json_t *chat, const json_t *body, const struct given *g
 
 /* ---- tools ---- */
 
-static bool set_tools(json_t *chat, const struct given *given, struct kt_problem *problem)
+static bool add_function(json_t *tools, const json_t *tool, size_t at, struct kt_problem *problem)
+{
+    json_t *parameters = json_object_get(tool, "parameters");
+    if (json_string_length(json_object_get(tool, "name")) == 0)
+        return kt_problem_field(problem, "tools", "'tools[%zu].name' must be a name", at);
+    if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
+        return kt_problem_field(problem, "tools", "'tools[%zu].parameters' must be an object", at);
+    json_t *function = json_copy((json_t *)(uintptr_t)tool); /* only counts references in it */
+    (void)json_object_del(function, "type");
+    return json_array_append_new(tools, json_pack("{s:s, s:o}", "type", "function", "function", function)) ==
+               0 ||
+           kt_problem_memory(problem);
+}
+
+/* Tools that OpenAI's servers run, such as web_search, are left out: clients like Codex offer them unasked.
+ */
+static bool set_tools(const struct kt_server *server, json_t *chat, const struct given *given,
+                      struct kt_problem *problem)
 {
     const json_t *tool;
+    char param[32];
     size_t i;
+    bool done = true;
     if (json_array_size(given->tools) == 0)
         return true;
     json_t *tools = json_array();
@@ -213,22 +281,17 @@ static bool set_tools(json_t *chat, const struct given *given, struct kt_problem
         return kt_problem_memory(problem);
     json_array_foreach (given->tools, i, tool) {
         const char *type = json_string_value(json_object_get(tool, "type"));
-        json_t *parameters = json_object_get(tool, "parameters");
-        if (!type || strcmp(type, "function") != 0)
-            return kt_problem_field(problem, "tools",
-                                    "'tools[%zu].type' is %.40s; only function is supported", i,
-                                    type ? type : "missing");
-        if (json_string_length(json_object_get(tool, "name")) == 0)
-            return kt_problem_field(problem, "tools", "'tools[%zu].name' must be a name", i);
-        if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
-            return kt_problem_field(problem, "tools", "'tools[%zu].parameters' must be an object", i);
-        json_t *function = json_copy((json_t *)(uintptr_t)tool); /* only counts references in it */
-        (void)json_object_del(function, "type");
-        if (json_array_append_new(tools, json_pack("{s:s, s:o}", "type", "function", "function", function)) !=
-            0)
-            return kt_problem_memory(problem);
+        (void)snprintf(param, sizeof(param), "tools[%zu]", i);
+        if (!type)
+            return kt_problem_field(problem, "tools", "'%s.type' is missing", param);
+        if (strcmp(type, "function") == 0)
+            done = done && add_function(tools, tool, i, problem);
+        else if (strcmp(type, "custom") == 0)
+            done = done && kt_custom_add_custom(server, chat, tools, tool, param, problem);
+        else
+            kt_ask_note(server, "a tool of type", type);
     }
-    return true;
+    return done;
 }
 
 static bool set_choice(json_t *chat, json_t *choice, struct kt_problem *problem)
@@ -239,9 +302,12 @@ static bool set_choice(json_t *chat, json_t *choice, struct kt_problem *problem)
         return true;
     if (json_is_string(choice))
         return json_object_set(chat, "tool_choice", choice) == 0 || kt_problem_memory(problem);
-    if (!type || strcmp(type, "function") != 0 || !json_is_string(name))
+    if (type && strcmp(type, "allowed_tools") == 0)
+        return kt_custom_allow(chat, choice, problem);
+    if (!type || (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) || !json_is_string(name))
         return kt_problem_field(problem, "tool_choice",
-                                "'tool_choice' must be auto, none, required, or a function with its name");
+                                "'tool_choice' must be auto, none, required, allowed_tools, or a function or "
+                                "custom tool with its name");
     return json_object_set_new(chat, "tool_choice",
                                json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name)) ==
                0 ||
@@ -305,7 +371,8 @@ static bool set_echo(json_t *chat, const json_t *body, struct kt_problem *proble
 }
 
 /* NULL after a problem. */
-static json_t *make_chat(const json_t *body, const struct given *given, struct kt_problem *problem)
+static json_t *make_chat(const struct kt_server *server, const json_t *body, const struct given *given,
+                         struct kt_problem *problem)
 {
     json_t *chat = json_object(), *most = json_object_get(body, "max_output_tokens");
     bool done = chat && (given->max_output_tokens == 0 || json_object_set(chat, "max_tokens", most) == 0);
@@ -315,7 +382,7 @@ static json_t *make_chat(const json_t *body, const struct given *given, struct k
     }
     done = done && kt_wish_copy(body, chat);
     done = (done || kt_problem_memory(problem)) && set_messages(chat, body, given, problem) &&
-           set_tools(chat, given, problem) &&
+           set_tools(server, chat, given, problem) &&
            set_choice(chat, json_object_get(body, "tool_choice"), problem) &&
            set_format(chat, given, problem) && set_reasoning(chat, given, problem) &&
            set_echo(chat, body, problem);
@@ -329,10 +396,16 @@ json_t *kt_responses_translate(const struct kt_server *server, json_t *body, str
 {
     struct given given = {.tools = NULL};
     json_t *chat = NULL;
-    (void)server;
     if (kt_fields_read(body, fields, &given, problem) && check_state(body, problem) &&
         check_given(&given, problem))
-        chat = make_chat(body, &given, problem);
+        chat = make_chat(server, body, &given, problem);
     json_decref(body);
     return chat;
 }
+
+bool kt_answer_input_tokens(struct kt_exchange *exchange)
+{
+    return kt_job_count(exchange, &kt_dialect_responses, "response.input_tokens");
+}
+
+const struct kt_field *const kt_responses_table = fields;

@@ -16,8 +16,8 @@ static const char *make_id(const struct kt_job *job, const struct kt_answer *ans
 {
     static const char *const prefixes[] =
         {[KT_PIECE_CONTENT] = "msg", [KT_PIECE_REASONING] = "rs", [KT_PIECE_CALL] = "fc"};
-    (void)snprintf(id, ID_SIZE, "%s%s_%zu", prefixes[block->kind], strchr(job->id, '_'),
-                   (size_t)(block - answer->blocks));
+    const char *prefix = kt_custom_is_custom(job, block) ? "ctc" : prefixes[block->kind];
+    (void)snprintf(id, ID_SIZE, "%s%s_%zu", prefix, strchr(job->id, '_'), (size_t)(block - answer->blocks));
     return id;
 }
 
@@ -41,6 +41,10 @@ static json_t *make_item(const struct kt_job *job, const struct kt_answer *answe
     bool is_cut = is_last && answer->finish && strcmp(answer->finish, "length") == 0;
     const char *status = !text ? "in_progress" : is_cut ? "incomplete" : "completed";
     (void)make_id(job, answer, block, id);
+    if (kt_custom_is_custom(job, block))
+        return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s}", "type", "custom_tool_call", "id", id, "call_id",
+                         block->id, "name", kt_shape_text(&block->name), "input",
+                         kt_custom_input(text ? text : &nothing), "status", status);
     if (block->kind == KT_PIECE_CALL)
         return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "id", id, "call_id",
                          block->id, "name", kt_shape_text(&block->name), "arguments",
@@ -148,12 +152,21 @@ static const char *const ends[] = {[KT_PIECE_CONTENT] = "response.output_text.do
 static bool add_to_block(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block,
                          const char *text, uint64_t length)
 {
+    if (kt_custom_is_custom(job, block)) /* its input is a part of the arguments */
+        return true;
     return send_item_event(job, answer, block, deltas[block->kind], "delta", kt_json_text(text, length));
 }
 
 static bool close_block(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block)
 {
     bool is_call = block->kind == KT_PIECE_CALL;
+    if (kt_custom_is_custom(job, block))
+        return send_item_event(job, answer, block, "response.custom_tool_call_input.delta", "delta",
+                               kt_custom_input(&block->text)) &&
+               send_item_event(job, answer, block, "response.custom_tool_call_input.done", "input",
+                               kt_custom_input(&block->text)) &&
+               send_item_event(job, answer, block, "response.output_item.done", "item",
+                               make_item(job, answer, block, &block->text));
     return send_item_event(job, answer, block, ends[block->kind], is_call ? "arguments" : "text",
                            kt_shape_text(&block->text)) &&
            (is_call || send_item_event(job, answer, block, "response.content_part.done", "part",

@@ -26,7 +26,7 @@ struct kt_server {
     char **names; /* of the model; the first is the one that replies carry */
     size_t n_names;
     struct kt_keys keys;
-    uint64_t max_body, max_queue;
+    uint64_t max_body, max_queue, max_running;
     unsigned timeout;
     enum kt_serve_log log;
     bool shares_prefixes; /* between API keys */
@@ -72,5 +72,20 @@ bool kt_answer_completion(struct kt_exchange *exchange);
 bool kt_answer_message(struct kt_exchange *exchange);
 bool kt_answer_count_tokens(struct kt_exchange *exchange);
 bool kt_answer_response(struct kt_exchange *exchange);
+bool kt_answer_input_tokens(struct kt_exchange *exchange);
+bool kt_answer_openapi(struct kt_exchange *exchange);
+/* ---- llama-server's and vLLM's: llama.c ---- */
+bool kt_answer_llama_completion(struct kt_exchange *exchange);
+bool kt_answer_infill(struct kt_exchange *exchange);
+bool kt_answer_props(struct kt_exchange *exchange);
+bool kt_answer_slots(struct kt_exchange *exchange);
+bool kt_answer_tokenizer_info(struct kt_exchange *exchange);
+/* ---- Ollama's: ollama.c ---- */
+bool kt_answer_ollama_chat(struct kt_exchange *exchange);
+bool kt_answer_ollama_generate(struct kt_exchange *exchange);
+bool kt_answer_ollama_tags(struct kt_exchange *exchange);
+bool kt_answer_ollama_ps(struct kt_exchange *exchange);
+bool kt_answer_ollama_show(struct kt_exchange *exchange);
+bool kt_answer_ollama_version(struct kt_exchange *exchange);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* text.c - /tokenize, /detokenize, /apply-template. */
-#include "tools/engine/serve/ask.h"
+#include "tools/engine/serve/dialect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,20 @@ struct text {
 };
 
 static const struct kt_field fields[] =
-    {{"add_special", KT_FIELD_BOOL, offsetof(struct text, add_special), 0, 0},
+    {{"model", KT_FIELD_TEXT, offsetof(struct text, model), 0, 0},
+     {"add_special", KT_FIELD_BOOL, offsetof(struct text, add_special), 0, 0},
      {"add_special_tokens", KT_FIELD_BOOL, offsetof(struct text, add_special_tokens), 0, 0},
      {"with_pieces", KT_FIELD_BOOL, offsetof(struct text, with_pieces), 0, 0},
      {"messages", KT_FIELD_LIST, offsetof(struct text, messages), 0, 0},
      {"tokens", KT_FIELD_LIST, offsetof(struct text, tokens), 0, 0},
      {.name = NULL}};
+
+static bool read(const struct kt_server *server, const json_t *body, struct text *text,
+                 struct kt_problem *problem)
+{
+    return body && kt_fields_read(body, fields, text, problem) &&
+           kt_ask_check_model(server, text->model, problem);
+}
 
 /* ---- ids of text ---- */
 
@@ -85,8 +93,7 @@ bool kt_answer_tokenize(struct kt_exchange *exchange)
     int32_t *ids;
     uint64_t n_ids;
     json_t *body = kt_body_parse(exchange, &problem);
-    bool done = body && kt_fields_read(body, fields, &text, &problem) &&
-                encode(server, body, &text, &ids, &n_ids, &problem);
+    bool done = read(server, body, &text, &problem) && encode(server, body, &text, &ids, &n_ids, &problem);
     json_decref(body);
     kt_body_done(exchange);
     if (!done)
@@ -124,7 +131,7 @@ bool kt_answer_detokenize(struct kt_exchange *exchange)
     char *decoded;
     uint64_t length;
     json_t *body = kt_body_parse(exchange, &problem);
-    bool done = body && kt_fields_read(body, fields, &text, &problem) &&
+    bool done = read(exchange->server, body, &text, &problem) &&
                 decode(exchange->server, &text, &decoded, &length, &problem);
     json_decref(body);
     kt_body_done(exchange);
@@ -144,7 +151,9 @@ bool kt_answer_apply_template(struct kt_exchange *exchange)
     struct kt_chat_prompt prompt;
     struct kt_problem problem;
     json_t *body = kt_body_parse(exchange, &problem);
-    bool done = body && kt_chat_render(exchange->server, body, &prompt, &problem);
+    struct text text = {.model = NULL};
+    bool done = read(exchange->server, body, &text, &problem) &&
+                kt_chat_render(exchange->server, body, &prompt, &problem);
     json_decref(body);
     kt_body_done(exchange);
     if (!done)
@@ -153,3 +162,5 @@ bool kt_answer_apply_template(struct kt_exchange *exchange)
     kt_chat_prompt_free(&prompt);
     return kt_reply_json(exchange, 200, reply);
 }
+
+const struct kt_field *const kt_text_table = fields;

@@ -43,7 +43,7 @@ bool kt_turn_begin(struct kt_turn *turn, const char *role, struct kt_problem *pr
 static bool add_line(struct kt_buffer *to, bool is_first, const json_t *text, struct kt_problem *problem)
 {
     return ((is_first || kt_buffer_add(to, "\n", 1)) &&
-            kt_buffer_add(to, json_string_value(text), json_string_length(text))) ||
+            kt_buffer_add(to, text ? json_string_value(text) : "", json_string_length(text))) ||
            kt_problem_memory(problem);
 }
 

@@ -20,7 +20,7 @@ struct kt_turn {
 bool kt_turn_end(struct kt_turn *turn, struct kt_problem *problem);
 /* `role` speaks from now on, or goes on; it must live until the turn ends. */
 bool kt_turn_begin(struct kt_turn *turn, const char *role, struct kt_problem *problem);
-/* Texts are put on lines of their own. */
+/* Texts are put on lines of their own; NULL: an empty one. */
 bool kt_turn_text(struct kt_turn *turn, const json_t *text, struct kt_problem *problem);
 bool kt_turn_reasoning(struct kt_turn *turn, const json_t *text, struct kt_problem *problem);
 /* `arguments` is JSON text; takes that reference, of which NULL is no memory. */

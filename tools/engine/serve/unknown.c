@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_NAMES = 64, MOST_LENGTH = 40 };
 
@@ -22,7 +21,7 @@ static const char known[] =
               "stop_sequences logprobs top_logprobs parallel_tool_calls echo suffix best_of prompt messages tools tool_choice "
               "functions function_call chat_template_kwargs response_format reasoning_effort add_generation_prompt "
               "continue_final_message strict user separate_reasoning return_progress metadata store " KT_ECHO
-              " ";
+              " " KT_CUSTOM " " KT_LIMITED " ";
 
 static bool is_known(const char *name)
 {
@@ -38,7 +37,7 @@ static char named[MOST_NAMES][MOST_LENGTH + 1];
 static size_t n_named;
 
 /* False: no more of them are named. */
-static bool note(const char *name)
+static bool note(const char *what, const char *name)
 {
     char shown[MOST_LENGTH + 1] = "", line[160];
     size_t i = 0;
@@ -54,10 +53,16 @@ static bool note(const char *name)
     pthread_mutex_unlock(&lock);
     int length =
         snprintf(line, sizeof(line),
-                 "kt run: note: requests have a field '%s', which is not known here and ignored\n", shown);
-    if (is_new && length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+                 "kt run: note: requests have %s '%s', which is not known here and ignored\n", what, shown);
+    if (is_new && length > 0 && !kt_progress_log(line, (size_t)length))
         return false; /* there is nobody to be told */
     return goes_on;
+}
+
+void kt_ask_note(const struct kt_server *server, const char *what, const char *name)
+{
+    if (server->log >= KT_SERVE_LOG_ACCESS)
+        (void)note(what, name);
 }
 
 bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct kt_problem *problem)
@@ -71,7 +76,7 @@ bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct k
         if (is_strict)
             return kt_problem_field(problem, "strict", "'%.80s' is not known here, and 'strict' is true",
                                     name);
-        if (server->log < KT_SERVE_LOG_ACCESS || !note(name))
+        if (server->log < KT_SERVE_LOG_ACCESS || !note("a field", name))
             break;
     }
     return true;

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that others wrote, each with the APIs that it speaks: the table in tools/engine/serve/README. Their server's
+model says what it is told to (serve_script.py)."""
+
+import asyncio
+import http.client
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+SOURCE, BUILD = pathlib.Path(os.environ["KT_TEST_SOURCE"]), pathlib.Path(os.environ["KT_TEST_BUILD"])
+SERVE = SOURCE / "tests/engine/serve"
+sys.path.insert(0, str(SERVE))
+import serve_script  # noqa: E402
+
+WEATHER = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+ANSWER = "The answer is \u00e9 forty-two."
+QUESTION = [{"role": "user", "content": "go a"}]
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    if not (BUILD / ".libs/kt-serve").exists():
+        pytest.skip("kt-serve was not built")
+    folder = tmp_path_factory.mktemp("script")
+    serve_script.write(folder / "script.gguf")
+    command = [BUILD / ".libs/kt", "run", "--port", "0", "--threads", "2", "--context", "1024", "--served-model-name",
+               "script", "--chat-template", SERVE / "serve_script.jinja", folder / "script.gguf"]
+    libraries = f"{BUILD}/.libs:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "LD_LIBRARY_PATH": libraries})
+    lines = []
+    for line in server.stderr:
+        lines.append(line)
+        if "ready: http" in line:
+            break
+    else:
+        pytest.fail("the server did not start: " + "".join(lines))
+    reader = threading.Thread(target=server.stderr.read)
+    reader.start()
+    yield int(line.rsplit(":", 1)[1])
+    server.terminate()
+    reader.join()
+    assert server.wait() == 0
+
+
+def post(port, path, body):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    data = json.loads(reply.read())
+    connection.close()
+    return reply.status, data
+
+
+@pytest.fixture
+def openai(port):
+    package = pytest.importorskip("openai")
+    return package.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="any", max_retries=0, timeout=60)
+
+
+# ---- openai ----
+
+
+def test_openai_chat(openai):
+    tool = {"type": "custom", "custom": {"name": "patch", "description": "It"}}
+    asked = dict(model="script", messages=[{"role": "user", "content": "go p"}], tools=[tool], temperature=0)
+    message = openai.chat.completions.create(**asked).choices[0].message
+    assert message.tool_calls[0].custom.input == '*** Begin\n+"x"'
+    streamed = [c.choices[0].delta.tool_calls for c in openai.chat.completions.create(stream=True, **asked)]
+    assert [t[0].custom["input"] for t in streamed if t] == ['*** Begin\n+"x"']
+    again = [message, {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "done"}, *QUESTION]
+    asked["messages"] += again
+    assert openai.chat.completions.create(**asked).choices[0].message.content == ANSWER
+
+
+def test_openai_allowed_tools(openai):
+    tools = [{"type": "function", "function": {"name": name, "parameters": WEATHER}} for name in ("weather", "delete")]
+    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "delete"}}]}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    reply = openai.chat.completions.create(model="script", messages=[{"role": "user", "content": "go p"}], tools=tools,
+                                           tool_choice=choice, max_tokens=60, temperature=0)
+    assert {c.function.name for c in reply.choices[0].message.tool_calls} == {"delete"}
+
+
+def test_openai_without_v1(port):
+    package = pytest.importorskip("openai")
+    client = package.OpenAI(base_url=f"http://127.0.0.1:{port}", api_key="any", max_retries=0)
+    assert client.models.list().data[0].id == "script"
+    assert client.chat.completions.create(model="script", messages=QUESTION).choices[0].message.content == ANSWER
+    assert client.completions.create(model="script", prompt="go a", max_tokens=20).choices[0].text == ANSWER
+    filled = client.completions.create(model="script", prompt="x", suffix="y", max_tokens=20)
+    assert filled.choices[0].text == "the gap"
+    with pytest.raises(package.BadRequestError):
+        client.embeddings.create(model="script", input="x")
+
+
+def test_openai_responses(openai):
+    tools = [{"type": "custom", "name": "patch", "description": "It"}, {"type": "web_search"}]
+    asked = dict(model="script", input=[{"role": "user", "content": "go p"}], tools=tools, store=True)
+    reply = openai.responses.create(**asked)
+    assert (reply.output[0].type, reply.output[0].input, reply.store) == ("custom_tool_call", '*** Begin\n+"x"', False)
+    with openai.responses.stream(**asked) as stream:
+        kinds = [event.type for event in stream]
+    assert "response.custom_tool_call_input.done" in kinds
+    asked["input"] += [item.model_dump() for item in reply.output]
+    asked["input"] += [{"type": "custom_tool_call_output", "call_id": reply.output[0].call_id, "output": "done"},
+                       *QUESTION]
+    assert openai.responses.create(**asked).output_text == ANSWER
+    del asked["store"]
+    counted = openai.responses.input_tokens.count(**asked).input_tokens
+    assert counted == openai.responses.create(**asked).usage.input_tokens
+
+
+def test_openai_agents(port):
+    agents = pytest.importorskip("agents")
+    package = pytest.importorskip("openai")
+    agents.set_tracing_disabled(True)
+    called = []
+
+    @agents.function_tool
+    def weather(place: str) -> str:
+        """The weather."""
+        called.append(place)
+        return "sun; go a"
+
+    @agents.function_tool
+    def time() -> str:
+        """The time."""
+        return "go a"
+
+    async def ask():
+        client = package.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="any", max_retries=0)
+        for model in (agents.OpenAIResponsesModel, agents.OpenAIChatCompletionsModel):
+            agent = agents.Agent("tester", instructions="Work.", model=model("script", client), tools=[weather, time])
+            assert (await agents.Runner.run(agent, "go c")).final_output == ANSWER
+            run = agents.Runner.run_streamed(agent, "go c")
+            async for _ in run.stream_events():
+                pass
+            assert run.final_output == ANSWER
+        await client.close()
+
+    asyncio.run(ask())
+    assert called == ["Paris"] * 4
+
+
+# ---- others ----
+
+
+def test_anthropic(port):
+    anthropic = pytest.importorskip("anthropic")
+    client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{port}", api_key="any", max_retries=0)
+    model = client.models.list().data[0]
+    assert (model.type, model.display_name, model.created_at.year > 2000) == ("model", "script", True)
+    tools = [{"name": "weather", "input_schema": WEATHER}, {"type": "web_search_20250305", "name": "web_search"}]
+    asked = dict(model="script", messages=QUESTION, tools=tools)
+    reply = client.messages.create(max_tokens=20, **asked)
+    assert reply.content[0].text == ANSWER
+    counted = client.messages.count_tokens(**asked).input_tokens
+    assert counted == reply.usage.input_tokens + reply.usage.cache_read_input_tokens
+    with pytest.raises(anthropic.BadRequestError):
+        client.messages.create(max_tokens=20, model="script", messages=QUESTION, tools=tools[1:],
+                               tool_choice={"type": "any"})
+
+
+def test_ollama(port):
+    ollama = pytest.importorskip("ollama")
+    client = ollama.Client(f"http://127.0.0.1:{port}")
+    assert client.list().models[0].model == "script"
+    assert client.ps().models[0].context_length == 1024
+    assert "tools" in client.show("script:latest").capabilities
+    messages = [{"role": "user", "content": "go c"}]
+    tool = {"type": "function", "function": {"name": "weather", "parameters": WEATHER}}
+    whole = client.chat("script", messages, tools=[tool], options={"temperature": 0})
+    assert (whole.message.content, whole.message.thinking) == ("Let me see.", "Where?")
+    assert [c.function.arguments for c in whole.message.tool_calls] == [{"place": "Paris"}, {}]
+    parts = list(client.chat("script", messages, tools=[tool], stream=True))
+    assert "".join(p.message.content for p in parts) == "Let me see."
+    assert (parts[-1].done_reason, parts[-1].eval_count) == ("stop", whole.eval_count)
+    messages += [whole.message, {"role": "tool", "tool_name": "weather", "content": "sun"}, *QUESTION]
+    assert client.chat("script", messages, tools=[tool]).message.content == ANSWER
+    assert client.generate("script", "go a").response == ANSWER
+    raw = client.generate("script", "a", raw=True, stream=True, options={"num_predict": 2, "stop": ["x"]})
+    assert "".join(p.response for p in raw) == "The answer"
+    shaped = client.chat("script", QUESTION, format={"enum": ["x"]}, options={"num_predict": 8})
+    assert json.loads(shaped.message.content) == "x"
+    assert client.generate("script", "x", suffix="y").response == "the gap"
+    for wrong in (lambda: client.chat("other", QUESTION), lambda: client.embed("script", "x"),
+                  lambda: client.generate("script", "x", context=[1]), lambda: client.pull("other")):
+        with pytest.raises(ollama.ResponseError) as error:
+            wrong()
+        assert error.value.status_code in (400, 404) and error.value.error
+
+
+def test_litellm(port, monkeypatch):
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    litellm = pytest.importorskip("litellm")
+    root = f"http://127.0.0.1:{port}"
+    for model, base in (("openai/script", root + "/v1"), ("hosted_vllm/script", root + "/v1"),
+                        ("ollama_chat/script", root), ("anthropic/script", root)):
+        reply = litellm.completion(model, QUESTION, api_base=base, api_key="any", max_tokens=20, num_retries=0)
+        assert reply.choices[0].message.content == ANSWER, model
+
+
+def test_lm_eval(port):
+    pytest.importorskip("lm_eval")
+    models = pytest.importorskip("lm_eval.models.openai_completions")
+    pytest.importorskip("tenacity")
+    from lm_eval.api.instance import Instance
+    model = models.LocalCompletionsAPI(base_url=f"http://127.0.0.1:{port}/v1/completions", model="script",
+                                       tokenizer_backend="remote", max_length=1000)
+    assert model.tok_encode("go a") == list(b"go a")
+    asked = [Instance("loglikelihood", {}, ("go a", "The answer"), 0)]
+    assert model.loglikelihood(asked, disable_tqdm=True)[0][0] < 0
+
+
+# ---- requests as programs send them that are no packages ----
+
+
+def test_codex(port):
+    """Codex: all of its tools, and what it sends back of a patch and of a command."""
+    tools = [{"type": "custom", "name": "apply_patch", "description": "It patches", "format": {
+        "type": "grammar", "syntax": "lark", "definition": "start: /[^x]*/"}}, {"type": "local_shell"},
+        {"type": "web_search", "external_web_access": False}, {"type": "function", "name": "shell", "strict": False,
+                                                               "parameters": WEATHER}]
+    items = [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Do."}]},
+             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Patch."}]},
+             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None},
+             {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "*** Begin Patch"},
+             {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
+             {"type": "local_shell_call", "call_id": "c2", "status": "completed", "action": {
+                 "type": "exec", "command": ["ls"]}}, {"type": "local_shell_call_output", "call_id": "c2", "output": "x"},
+             {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go a"}]}]
+    body = {"model": "script", "instructions": "Code.", "input": items, "tools": tools, "tool_choice": "auto",
+            "parallel_tool_calls": False, "store": True, "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "1", "reasoning": {"effort": "medium", "summary": "auto"}, "text": {"verbosity": "low"}}
+    status, reply = post(port, "/v1/responses", body)
+    assert (status, reply["output"][0]["content"][0]["text"]) == (200, ANSWER)
+    for wrong in ({"tool_choice": {"type": "web_search"}}, {"tools": tools[1:3], "tool_choice": "required"},
+                  {"input": [{"type": "item_reference", "id": "x"}]}):
+        status, reply = post(port, "/v1/responses", dict(body, **wrong))
+        assert status == 400 and reply["error"]["message"], wrong
+
+
+def test_llama_server(port):
+    """Programs made for llama-server."""
+    status, reply = post(port, "/completion", {"prompt": "a", "n_predict": 2, "n_probs": 1, "cache_prompt": True})
+    assert (status, reply["content"], reply["stop_type"]) == (200, "The answer", "limit")
+    assert [p["token"] for p in reply["completion_probabilities"]] == ["The ", "answer"]
+    for wrong in ({"n_predict": 0}, {"logit_bias": [[1, "x"]]}, {"prompt": {}}, {"n_predict": "x"}):
+        assert post(port, "/completion", dict({"prompt": "a"}, **wrong))[0] == 400, wrong
+    files = [{"filename": "other", "text": "<|fim_middle|>"}]
+    for body in ({"input_prefix": "a", "input_suffix": "b"}, {"prompt": "<|im_end|>", "input_extra": files}):
+        status, reply = post(port, "/infill", body)
+        assert (status, reply["content"]) == (200, "the gap"), body
+    assert post(port, "/infill", {"input_extra": [1]})[0] == 400
+
+
+def test_openapi(port, tmp_path):
+    """Every route is in the document, with every status that it gives here; schemathesis finds no deviation."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/openapi.json")
+    paths = json.loads(connection.getresponse().read())["paths"]
+    routes = (SOURCE / "tools/engine/serve/info.c").read_text().split("kt_routes[] = {")[1].split("NULL},\n};")[0]
+    for method, path in re.findall(r'\{"(GET|POST)", "([^"]+)"', routes):
+        operation = paths[path.replace("*", "{name}")][method.lower()]
+        assert operation["summary"] and "200" in operation["responses"], path
+        if method == "POST":
+            status, _ = post(port, path, [])
+            assert status == 400 and "400" in operation["responses"], path
+    schemathesis = pathlib.Path(sys.executable).with_name("schemathesis")
+    if not schemathesis.exists():
+        pytest.skip("there is no Python package schemathesis")
+    done = subprocess.run([schemathesis, "run", f"http://127.0.0.1:{port}/openapi.json", "-n", "2", "--seed", "1", "--phases",
+                           "fuzzing", "--no-color"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
