@@ -118,7 +118,7 @@ exits 0
 warns 'its files stay'
 [ -f "$model" ] && [ -e "$dir/linked.gguf" ] || fail "files must stay"
 holds "$registry" "; of mine\n\n; of second\n[second]\npath = $dir/second.gguf\n"
-kt model remove second
+kt model rm second
 [ ! -e "$registry" ] || ! grep -q '^\[' "$registry" || fail "no section must be left"
 
 # Lines that are wrong, by their number; a path needs no registry.

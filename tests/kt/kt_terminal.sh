@@ -76,6 +76,22 @@ for width in 72 80 100; do
     fits
 done
 
+# A path that no line has room for is cut before one of its parts, and narrows no other column.
+long=$dir/a-folder-with-a-name-that-is-rather-long/and-another-one-that-has-a-name/of-the-same-kind
+mkdir -p "$long/plugins.d"
+cp "$path" "$long/plugins.d/"
+KT_KERNEL_SYSCONFDIR=$long
+terminal 80 doctor
+fits
+says '^config file  *ok'
+terminal 80 backends
+fits
+KT_KERNEL_SYSCONFDIR=$dir/etc
+
+# What backends say of many linears stands there once for all of them.
+terminal 1000 explain --model "$model" -v --set core.backend=reference
+[ "$(grep -c 'reference .* chosen' "$out")" = 2 ] || fail "a choice is said once for layers and once for linears"
+
 # Each word is whole: what a wide terminal shows is there on a narrow one, too.
 terminal 1000 backends
 tr -s ' \n' '\n\n' <"$out" | sort >"$dir/words"

@@ -197,6 +197,47 @@ void kt_table_bool(struct kt_table *table, const char *name, bool value)
     find_field(table, name)->number = value;
 }
 
+/* Do two rows look the same but for column `at`? */
+static bool is_same_row(const struct kt_table *table, const struct kt_cell *a, const struct kt_cell *b,
+                        size_t at)
+{
+    for (size_t c = 0; c < table->n_columns; c++) {
+        bool is_text = table->columns[c].type == KT_COLUMN_TEXT;
+        if (c == at || table->columns[c].flags & KT_COLUMN_HIDDEN)
+            continue;
+        if (a[c].set != b[c].set || (a[c].set && is_text && strcmp(a[c].text, b[c].text) != 0) ||
+            (a[c].set && !is_text && memcmp(&a[c].number, &b[c].number, sizeof(a[c].number)) != 0))
+            return false;
+    }
+    return true;
+}
+
+void kt_table_join(struct kt_table *table, const char *name)
+{
+    size_t at = 0, n = 0, k;
+    while (strcmp(table->columns[at].name, name) != 0)
+        at++;
+    for (size_t r = 0; r < table->n_rows && table->cli->format == KT_FORMAT_TABLE; r++) {
+        struct kt_cell *row = &table->value[r * table->n_columns], *kept = table->value;
+        for (k = 0; k < n && !is_same_row(table, kept, row, at); k++)
+            kept += table->n_columns;
+        if (k < n) {
+            char *joined = kt_cli_format(table->cli, "%s,%s", kept[at].text, row[at].text);
+            free(kept[at].text);
+            kept[at].text = joined;
+            for (size_t c = 0; c < table->n_columns; c++)
+                free(row[c].text);
+        } else if (n++ < r) {
+            memcpy(kept, row, table->n_columns * sizeof(*row));
+        }
+    }
+    if (table->cli->format == KT_FORMAT_TABLE && n < table->n_rows) {
+        memset(&table->value[n * table->n_columns], 0,
+               (table->n_rows - n) * table->n_columns * sizeof(*table->value));
+        table->n_rows = n;
+    }
+}
+
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static json_t *make_json(const struct kt_column *column, const struct kt_cell *value)

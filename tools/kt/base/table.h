@@ -79,6 +79,9 @@ void kt_table_title(struct kt_table *table, const char *title);
 /* For people only: not in JSON. */
 void kt_table_hide(struct kt_table *table);
 
+/* In the table format: rows that differ in this field only, a text, become one, with the texts as a list. */
+void kt_table_join(struct kt_table *table, const char *name);
+
 /* Begins a row; the calls below set its fields, text is copied. */
 void kt_table_row(struct kt_table *table);
 void kt_table_text(struct kt_table *table, const char *name, const char *value);

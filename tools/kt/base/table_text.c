@@ -18,6 +18,7 @@
 #define INDENT 4       /* spaces before what stands below a row */
 #define MAX_LINES 6    /* of a cell */
 #define MIN_WRAPPED 16 /* a column is not squeezed below this */
+#define MOST_PIECE 48  /* a wider piece, such as a path, goes below its row; no column makes room for it */
 
 char *kt_bytes_text(uint64_t bytes, char *text, size_t size)
 {
@@ -268,7 +269,7 @@ static size_t find_least(const struct grid *grid, size_t c, int stage)
         const char *text = grid->text[r * grid->n_columns + c];
         size_t width = kt_text_width(text), part = measure_piece(text, is_list(grid->column[c]));
         widest = width > widest ? width : widest;
-        piece = part > piece ? part : piece;
+        piece = part > piece && part <= MOST_PIECE ? part : piece;
     }
     if (grid->column[c]->type != KT_COLUMN_TEXT || stage < 0 || (stage == 0 && widest <= MIN_WRAPPED))
         return widest;
@@ -378,6 +379,16 @@ static void go_to(struct line *line, size_t column)
     line->spaces = column > line->at ? column - line->at : 0;
 }
 
+/* Of n bytes that are wider than a line of `room` columns, those before the last '/' that fit: so a path is cut
+ * where it has a joint. n: there is none. */
+static size_t cut_path(const char *text, size_t n, size_t room)
+{
+    size_t cut = n;
+    for (size_t i = 1; i < n && measure_part(text, i) <= room; i++)
+        cut = text[i] == '/' ? i : cut;
+    return cut;
+}
+
 /* Text from the line's column on, and on more lines if it is long. */
 static void write_paragraph(struct line *line, const char *text, bool list, size_t terminal)
 {
@@ -387,6 +398,8 @@ static void write_paragraph(struct line *line, const char *text, bool list, size
         /* Where not even a piece fits behind the name, a line of its own may do. */
         if (line->at > 0 && terminal && from + measure_part(text, n) > terminal)
             n = 0;
+        else if (terminal > from && measure_part(text, n) > terminal - from)
+            n = cut_path(text, n, terminal - from);
         put_part(line, text, n, false);
         text += n;
         if (*text) {

@@ -15,12 +15,12 @@ static const struct kt_column backend_columns[] = {
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
     {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
-    {"levels", "LEVELS", KT_COLUMN_TEXT, 0, 0},
+    {"levels", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"priority", "PRIORITY", KT_COLUMN_INT, 0, 0},
     {"linears", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
     {"attention", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
     {"computes", "COMPUTES", KT_COLUMN_TEXT, 0, 0},
-    {"reason", "REASON", KT_COLUMN_TEXT, 0, 0},
+    {"reason", "REASON", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"formats", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"instruction", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"version", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
@@ -87,6 +87,7 @@ static void add_details(struct kt_table *table, const struct kt_backend_info *in
 {
     add_detail(table, info->name, "is", info->description);
     add_detail(table, info->name, "version", info->version);
+    add_detail(table, info->name, "levels", info->levels);
     add_detail(table, info->name, "formats", info->formats);
     add_detail(table, info->name, "instruction", info->instruction);
     add_detail(table, info->name, "file", info->file);

@@ -283,6 +283,7 @@ static int print(struct kt_cli *cli, const struct args *args, struct kt_context 
         add_plan(cli, context, &tables, &plans[i], range);
         free(range);
     }
+    kt_table_join(tables.candidates, "layers");
     kt_explain_linears_tables(cli, context, output, linears);
     if (tables.n_left_out > 0)
         kt_output_note(output, "Other backends refused these layers; -v shows why.");

@@ -257,6 +257,7 @@ void kt_explain_linears_tables(const struct kt_cli *cli, const struct kt_context
         add_candidates(cli, candidates, &linears->linear[i], names, &linears->n_left_out);
         free(names);
     }
+    kt_table_join(candidates, "linears");
     free(grouped);
 }
 
