@@ -27,7 +27,7 @@ kt chat "$dir/nowhere" --prompt x
 exits 1
 
 start "$model" --context 256 --chat-template chatml
-kt chat --port "$port" --prompt "$question" "$@"
+kt chat "http://127.0.0.1:$port/" --prompt "$question" "$@"
 exits 0
 cmp "$dir/wanted" "$out" || fail "kt run must answer as kt generate does"
 stop 0

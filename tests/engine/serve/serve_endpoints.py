@@ -75,7 +75,12 @@ def test_info():
     equal(status, 200, "/")
     check(b"<title>" in page and b"http://" not in page and b"https://" not in page and b"//cdn" not in page,
           "the page must load nothing from elsewhere")
-    check("default-src 'none'" in headers["Content-Security-Policy"], "the page's policy")
+    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")):
+        status, headers, part = server.request("GET", path)
+        check(status == 200 and headers["Content-Type"].startswith(kind), path, headers)
+        policy = headers["Content-Security-Policy"]
+        check("default-src 'none'" in policy and "script-src 'self';" in policy and "unsafe" not in policy, path, policy)
+        check(b"innerHTML" not in part and b" style=" not in part and b"onclick=" not in part, path, "needs another policy")
     equal(server.request("HEAD", "/health")[::2], (200, b""), "HEAD")
 
 

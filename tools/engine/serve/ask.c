@@ -200,6 +200,8 @@ static bool check_values(const struct kt_server *server, const struct values *va
 {
     static const struct kt_field usage[] = {{"include_usage", KT_FIELD_BOOL,
                                              offsetof(struct kt_ask, includes_usage), 0, 0},
+                                            {"continuous_usage_stats", KT_FIELD_BOOL,
+                                             offsetof(struct kt_ask, has_usage_always), 0, 0},
                                             {.name = NULL}};
     if (!kt_ask_check_model(server, values->model, problem))
         return false;

@@ -33,7 +33,7 @@ struct kt_ask {
     uint64_t n_stops;
     const char *model; /* NULL: not said */
     int64_t max_tokens, min_tokens, n;
-    bool streams, includes_usage, ignores_eos, echoes;
+    bool streams, includes_usage, has_usage_always, ignores_eos, echoes;
     bool echoes_only; /* max_tokens 0: a token is asked for, since a request has one, and dropped */
     bool has_logprobs, serial_calls; /* parallel_tool_calls: false */
     struct kt_prompt *prompts;

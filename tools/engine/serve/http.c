@@ -169,18 +169,19 @@ bool kt_reply_bytes(struct kt_exchange *exchange, unsigned status, const char *t
     return queue(exchange, status, response);
 }
 
-bool kt_reply_page(struct kt_exchange *exchange, const char *page, size_t length)
+bool kt_reply_page(struct kt_exchange *exchange, const char *type, const char *page, size_t length)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, (void *)(uintptr_t)page, MHD_RESPMEM_PERSISTENT);
     if (!response)
         return false;
-    add_headers(exchange, response, "text/html; charset=utf-8");
-    /* It loads nothing from elsewhere, and no other page may frame it. */
+    add_headers(exchange, response, type);
+    MHD_add_response_header(response, "Cache-Control", "no-cache"); /* a newer server has other parts */
+    /* It loads nothing from elsewhere, runs nothing but its file, and no other page may frame it. */
     MHD_add_response_header(
         response, "Content-Security-Policy",
-        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'");
     return queue(exchange, 200, response);
 }
 

@@ -72,8 +72,8 @@ unsigned kt_http_running(const struct kt_http *http);
 
 bool kt_reply_bytes(struct kt_exchange *exchange, unsigned status, const char *type, const char *bytes,
                     size_t length);
-/* A page, which must live on; it may load nothing from elsewhere. */
-bool kt_reply_page(struct kt_exchange *exchange, const char *page, size_t length);
+/* A page or a part of it, which must live on; it may load nothing from elsewhere. */
+bool kt_reply_page(struct kt_exchange *exchange, const char *type, const char *page, size_t length);
 /* Takes the reference to `body`; NULL: a 500. */
 bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body);
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem);

@@ -8,6 +8,8 @@
 
 const struct kt_route kt_routes[] = {
     {"GET", "/", kt_answer_page, true, false, NULL},
+    {"GET", "/page.css", kt_answer_page, true, false, NULL},
+    {"GET", "/page.js", kt_answer_page, true, false, NULL},
     {"GET", "/health", kt_answer_health, true, false, NULL},
     {"GET", "/metrics", kt_answer_metrics, false, false, NULL},
     {"GET", "/version", kt_answer_version, false, false, NULL},

@@ -128,6 +128,17 @@ static json_t *take_logprobs(struct kt_job *job, struct kt_answer *answer)
     return shaped;
 }
 
+/* ---- usage ---- */
+
+static json_t *make_usage(const struct kt_job *job)
+{
+    struct kt_usage usage = kt_shape_usage(job);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", usage.n_prompt,
+                     "completion_tokens", usage.n_tokens, "total_tokens", usage.n_prompt + usage.n_tokens,
+                     "prompt_tokens_details", "cached_tokens", usage.n_cached, "completion_tokens_details",
+                     "reasoning_tokens", usage.n_reasoning);
+}
+
 /* ---- chunks ---- */
 
 /* One chunk: of a chat `delta` is an object, else a text. Takes the reference. */
@@ -137,8 +148,11 @@ static bool send_chunk(struct kt_job *job, struct kt_answer *answer, json_t *del
     json_t *choice = json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)answer->number,
                                job->ask.is_chat ? "delta" : "text", delta, "logprobs",
                                take_logprobs(job, answer), "finish_reason", is_last ? answer->finish : NULL);
+    json_t *usage = !job->ask.includes_usage    ? NULL
+                    : job->ask.has_usage_always ? make_usage(job)
+                                                : json_null();
     if (!object || !choice || json_object_set_new(object, "choices", json_pack("[o]", choice)) != 0 ||
-        (job->ask.includes_usage && json_object_set_new(object, "usage", json_null()) != 0)) {
+        (usage && json_object_set_new(object, "usage", usage) != 0)) {
         json_decref(object);
         return false;
     }
@@ -206,16 +220,7 @@ static bool send_finish(struct kt_job *job, struct kt_answer *answer)
            send_chunk(job, answer, job->ask.is_chat ? json_object() : json_string(""), true);
 }
 
-/* ---- usage ---- */
-
-static json_t *make_usage(const struct kt_job *job)
-{
-    struct kt_usage usage = kt_shape_usage(job);
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", usage.n_prompt,
-                     "completion_tokens", usage.n_tokens, "total_tokens", usage.n_prompt + usage.n_tokens,
-                     "prompt_tokens_details", "cached_tokens", usage.n_cached, "completion_tokens_details",
-                     "reasoning_tokens", usage.n_reasoning);
-}
+/* ---- the end ---- */
 
 static bool send_end(struct kt_job *job)
 {

@@ -132,9 +132,11 @@ static json_t *make_responses(const struct kt_route *route, const json_t *words_
     json_t *responses = json_object(), *content = json_object(), *keys = json_object_get(words_of, "reply");
     bool is_ollama = json_object_get(words_of, "is_ollama") != NULL,
          is_post = strcmp(route->method, "POST") == 0;
-    const char *type = strcmp(route->path, "/") == 0          ? "text/html"
-                       : strcmp(route->path, "/metrics") == 0 ? "text/plain"
-                                                              : "application/json";
+    const char *type = strcmp(route->path, "/") == 0           ? "text/html"
+                       : strcmp(route->path, "/page.css") == 0 ? "text/css"
+                       : strcmp(route->path, "/page.js") == 0  ? "text/javascript"
+                       : strcmp(route->path, "/metrics") == 0  ? "text/plain"
+                                                               : "application/json";
     json_t *schema = keys ? json_pack("{s:s, s:O}", "type", "object", "required", keys) : json_object();
     (void)json_object_set_new(content, type, json_pack("{s:o}", "schema", schema));
     if (json_object_get(words_of, "streams"))
