@@ -379,8 +379,8 @@ static void go_to(struct line *line, size_t column)
     line->spaces = column > line->at ? column - line->at : 0;
 }
 
-/* Of n bytes that are wider than a line of `room` columns, those before the last '/' that fit: so a path is cut
- * where it has a joint. n: there is none. */
+/* Of n bytes that are wider than a line of `room` columns, those before the last '/' that fit: so a path is
+ * cut where it has a joint. n: there is none. */
 static size_t cut_path(const char *text, size_t n, size_t room)
 {
     size_t cut = n;
