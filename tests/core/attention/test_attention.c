@@ -3,7 +3,7 @@
  * test_attention.c - attention of all shapes and forms at the levels that this CPU has, against its
  * definition in float64 over the numbers that the cache holds; the same bits whatever else runs.
  */
-#include "tests/checkkernel/lanes.h"
+#include "tools/check/lanes.h"
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
 
