@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The input is a JSON Schema; behind a zero byte may be bytes that walk through its grammar. A byte that may
- * come has one behind it, or the text may end: nobody is led into a dead end. */
+/* The input is a JSON Schema, or, behind a byte of 1 to 3, a regular expression, a list or rules; behind a
+ * zero byte may be bytes that walk through its grammar. A byte that may come has one behind it, or the text
+ * may end: nobody is led into a dead end. */
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/grammar/machine.h"
 
@@ -41,7 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t length = zero ? (size_t)(zero - data) : size;
     struct kt_grammar *grammar = NULL;
     struct kt_error error = {.status = KT_OK};
-    enum kt_status status = kt_grammar_json((const char *)data, length, NULL, &grammar, &error);
+    bool is_text = length > 0 && data[0] >= 1 && data[0] <= 3;
+    enum kt_status status =
+        is_text ? kt_grammar_text(data[0] - 1u, (const char *)data + 1, length - 1, NULL, &grammar, &error)
+                : kt_grammar_json((const char *)data, length, NULL, &grammar, &error);
     if (status != error.status || (status != KT_OK && !error.message[0]))
         abort();
     if (status != KT_OK)

@@ -280,7 +280,7 @@ static uint32_t read_part(struct reading *r)
         return refuse(r, "a group that looks ahead, which is not supported", NULL, 0);
     uint32_t inner = read_alternatives(r, true);
     r->depth--;
-    if (r->reader->status == KT_OK && *r->at != ')')
+    if (*r->at != ')') /* also after a failure, which stays */
         return refuse(r, "a group without its closing bracket", NULL, 0);
     r->at++;
     return inner;

@@ -290,11 +290,12 @@ bool kt_machine_init(struct kt_machine *m, const struct kt_program *program)
     *m = (struct kt_machine){.program = program, .n_frames = 1, .n_states = 1};
     m->frames = kt_array_grow(NULL, &m->frames_capacity, 1, sizeof(*m->frames));
     m->states = kt_array_grow(NULL, &m->states_capacity, 1, sizeof(*m->states));
+    m->members = kt_array_grow(NULL, &m->members_capacity, 1, sizeof(*m->members));
     if (m->frames)
         m->frames[0] = (struct kt_frame){.depth = 0};
     if (m->states)
         m->states[0] = (struct kt_state){.n = 0};
-    return m->frames && m->states;
+    return m->frames && m->states && m->members;
 }
 
 void kt_machine_free(struct kt_machine *m)

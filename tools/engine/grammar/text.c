@@ -4,6 +4,7 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/grammar/pattern.h"
+#include "tools/engine/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,8 @@ enum kt_status kt_grammar_text(uint32_t kind, const char *text, uint64_t length,
         return kt_engine_fail(error, KT_E_INVALID, "kt_grammar_text: %s",
                               kind > KT_GRAMMAR_RULES ? "kind is no enum kt_grammar_kind"
                                                       : "grammar or text is NULL");
+    if (kt_utf8_valid(text, length) != length)
+        return kt_engine_fail(error, KT_E_FORMAT, "%s is no UTF-8", subjects[kind]);
     if (memchr(text, 0, length))
         return kt_engine_fail(error, KT_E_FORMAT, "%s holds a zero byte", subjects[kind]);
     enum kt_status status = kt_grammar_open(params, "kt_grammar_text", &made, error);
