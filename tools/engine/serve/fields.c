@@ -10,12 +10,16 @@
 #define MOST_DEPTH 100
 #define MOST_VALUES (1U << 20)
 
-/* Of jansson: an object takes 200 bytes, any other value up to 100; strings are copied. */
+/* Of jansson: an object takes 200 bytes, any other value up to 100; strings are copied. A number that is
+ * longer than 64 bits may become an object with a string. */
 uint64_t kt_fields_size(const char *text, size_t length)
 {
     uint64_t size = length;
-    for (size_t i = 0; i < length; i++)
-        size += text[i] == '{' || text[i] == '[' ? 200 : text[i] == ',' ? 100 : 0;
+    unsigned n_digits = 0;
+    for (size_t i = 0; i < length; i++) {
+        n_digits = text[i] >= '0' && text[i] <= '9' ? n_digits + 1 : 0;
+        size += text[i] == '{' || text[i] == '[' ? 200 : text[i] == ',' ? 100 : n_digits == 19 ? 400 : 0;
+    }
     return size;
 }
 
