@@ -587,9 +587,7 @@ START_TEST(integers_beyond_64_bits)
     ck_assert(read && json_real_value(json_array_get(read, 0)) == 18446744073709551616.0);
     json_decref(read);
     ck_assert_ptr_null(kt_json_load("[18446744073709551615", 21, 0, NULL, &where));
-    read = kt_json_load("[-1e999]", 8, 0, NULL, &where); /* as a bound, which nothing comes near */
-    ck_assert(read && json_real_value(json_array_get(read, 0)) == -1.7976931348623157e308);
-    json_decref(read);
+    ck_assert_ptr_null(kt_json_load("[1e999]", 7, 0, NULL, &where));
     ck_assert_ptr_null(kt_json_load("", 0, 0, &digits, &where));
 }
 END_TEST

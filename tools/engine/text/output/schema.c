@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/text/output/schema.h"
 
+#include "tools/engine/base/big.h"
 #include "tools/engine/base/fail.h"
 #include "tools/engine/base/load.h"
 
@@ -52,6 +53,8 @@ enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_sch
     made->n_users = 1;
     if (text) {
         made->tools = kt_json_load(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, &where);
+        if (!made->tools) /* 1e400: of no consequence for types */
+            made->tools = kt_json_read(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
         if (!made->tools) {
             free(made);
             return kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text,
