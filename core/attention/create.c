@@ -166,11 +166,10 @@ static enum kt_status choose(struct kt_attention *attention, struct kt_error *er
         used = used < sizeof reasons ? used : sizeof reasons - 1;
     }
     if (!used)
-        return kt_fail(
-            error, KT_E_NOT_FOUND,
-            "%s: no plugin for attention is loaded; `kt backends` says why, [plugin.attention] is the "
-            "one that comes with kt-kernel",
-            attention->name);
+        return kt_fail(error, KT_E_NOT_FOUND,
+                       "%s: no attention plugin is loaded; `kt backends` says why, [plugin.attention] is the "
+                       "one that comes with kt-kernel",
+                       attention->name);
     return kt_fail(error, KT_E_UNSUPPORTED, "%s: no plugin can: %s", attention->name, reasons);
 }
 

@@ -53,7 +53,7 @@ static bool failed(struct work *work, const char *what)
 {
     const struct kt_attention *attention = work->run->attention;
     if (work->error.status != KT_OK) {
-        (void)kt_fail_plugin(&work->error, KT_E_BACKEND, "no reason was given");
+        (void)kt_fail_plugin(&work->error, KT_E_BACKEND, "no reason given");
         (void)kt_fail_prefix(&work->error, KT_E_BACKEND, "%s: plugin %s (level %s) failed in %s",
                              attention->name, attention->backend->name, attention->backend->level->name,
                              what);
@@ -66,7 +66,7 @@ static bool failed(struct work *work, const char *what)
 
 /* ---- pieces ---- */
 
-/* Of chunks [chunk, behind), which are several only where the level adds them up; the thread goes on with
+/* Of chunks [chunk, behind), which are several only where the level adds them up; the thread continues with
  * those up to end_chunk. */
 static void attend(struct work *work, const struct place *place, uint64_t chunk, uint64_t behind,
                    uint64_t end_chunk, void *result)
@@ -339,7 +339,7 @@ static enum kt_status check_item(const struct kt_attention *attention, const str
         !kt_is_aligned(item->output, kt_element_size(batch->output_dtype)))
         return kt_fail(
             error, KT_E_INVALID,
-            "%s: item %u: queries or output are at an address that is no multiple of their numbers' "
+            "%s: item %u: queries or output are at an address that is not a multiple of their numbers' "
             "size; copy them to one",
             attention->name, i);
     return KT_OK;

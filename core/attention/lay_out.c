@@ -20,7 +20,7 @@ static enum kt_status check_layout(const struct kt_attention_layout *layout,
 {
     const uint64_t most = UINT64_C(1) << 32;
     if (memcmp(&layout->shape, shape, sizeof *shape) != 0)
-        return kt_fail(error, KT_E_PLUGIN, "its layout() changed the shape that it was asked for");
+        return kt_fail(error, KT_E_PLUGIN, "layout() changed the requested shape");
     if (layout->max_queries < 1 || layout->max_queries > 65536)
         return kt_fail(error, KT_E_PLUGIN, "its layout has max_queries = %u; 1 to 65536 is possible",
                        layout->max_queries);
@@ -64,7 +64,7 @@ enum kt_status kt_attention_lay_out(const struct kt_attention *attention, const 
     enum kt_status status =
         KT_LEVEL_TABLE(backend->level, attention)->layout(backend->instance, layout, error);
     if (status != KT_OK)
-        return kt_fail_plugin(error, status, "it refuses without a reason");
+        return kt_fail_plugin(error, status, "rejected without a reason");
     status = check_layout(layout, shape, error);
     if (status == KT_OK)
         status = kt_tuned_check_values(subject.tunables, subject.n_tunables, layout->tuned, error);

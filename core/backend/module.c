@@ -189,7 +189,7 @@ static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr 
         return KT_OK;
     if (kt_status_passes(kt_status_of_errno(errno, KT_OK)))
         return fail_read(file, error);
-    return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again", file);
+    return kt_fail(error, KT_E_PLUGIN, "%s is truncated or damaged; reinstall the plugin", file);
 }
 
 /* dlopen would find most of this too, but its messages do not tell what to do. */
@@ -203,7 +203,7 @@ static enum kt_status check_elf(const char *file, int fd, struct kt_error *error
     if (size == 0)
         return kt_fail(error, KT_E_PLUGIN, "%s is an empty file; install the plugin again", file);
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return kt_fail(error, KT_E_PLUGIN, "%s is not an ELF file, so it is no plugin", file);
+        return kt_fail(error, KT_E_PLUGIN, "%s is not an ELF file, so it is not a plugin", file);
     if (header.e_ident[EI_CLASS] != ELFCLASS64)
         return kt_fail(error, KT_E_PLUGIN, "%s is a 32-bit ELF file; a 64-bit one is needed", file);
     if ((size_t)size < sizeof header)
@@ -298,8 +298,8 @@ static enum kt_status fail_symbol(const char *file, const char *name, void *hand
                            "%s is the plugin \"%s\", not \"%s\"; its section must be [plugin.%s]", file,
                            other, name, other);
     }
-    return kt_fail(error, KT_E_PLUGIN, "%s has no symbol kt_plugin_%s; it is another plugin or none at all",
-                   file, name);
+    return kt_fail(error, KT_E_PLUGIN,
+                   "%s has no symbol kt_plugin_%s; it is a different plugin, or not a plugin", file, name);
 }
 
 /* Is the symbol data, and as large as its struct_size? Nothing beyond its end is read. */
@@ -316,7 +316,7 @@ static enum kt_status check_symbol(const char *file, const struct kt_plugin *plu
     }
     uint64_t head = offsetof(struct kt_plugin, struct_size) + sizeof plugin->struct_size;
     if ((uintptr_t)plugin % _Alignof(struct kt_plugin) != 0 || size < head)
-        return kt_fail(error, KT_E_PLUGIN, "%s: its symbol is no struct kt_plugin", file);
+        return kt_fail(error, KT_E_PLUGIN, "%s: its symbol is not a struct kt_plugin", file);
     if (plugin->abi_major == KT_PLUGIN_ABI_MAJOR && size < plugin->struct_size)
         return kt_fail(error, KT_E_PLUGIN,
                        "%s: struct_size says %u bytes, but its symbol has %llu; start it with "

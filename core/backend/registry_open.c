@@ -264,7 +264,7 @@ static enum kt_status choose_level(struct kt_backend *backend, const struct kt_l
     }
     char hint[KT_HINT_SIZE];
     return kt_backend_settle(backend, KT_BACKEND_FAILED, error,
-                             "%s: level = %s is none of its levels: auto %s%s", setting->origin, wish,
+                             "%s: level = %s is not one of its levels: auto %s%s", setting->origin, wish,
                              backend->levels, kt_hint(wish, backend->levels, hint, sizeof hint));
 }
 

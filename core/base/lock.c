@@ -20,7 +20,7 @@ void kt_lock_destroy(struct kt_lock *lock)
         (void)pthread_mutex_destroy(&lock->mutex);
 }
 
-/* The first thread of a child that comes here makes the mutex anew. */
+/* The first thread of a child that comes here makes the mutex again. */
 static void renew(struct kt_lock *lock, pid_t own)
 {
     pid_t of = atomic_load(&lock->pid);
@@ -61,7 +61,7 @@ void kt_lock_give(struct kt_lock *lock)
 enum kt_status kt_lock_fail(const char *what, struct kt_error *error)
 {
     return kt_fail(error, KT_E_STATE,
-                   "%s: this process was forked while another thread of its parent worked on it; make it "
-                   "anew after the fork",
+                   "%s: this process was forked while another thread of its parent used it; create it "
+                   "again after the fork",
                    what);
 }

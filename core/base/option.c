@@ -127,7 +127,7 @@ static enum kt_status check_one(const struct kt_option *options, uint32_t index,
     const struct kt_option *option = &options[index];
     if (!option->key || !kt_option_is_word(option->key, KEY_LIMIT))
         return kt_fail(error, KT_E_PLUGIN,
-                       "its option %u has no proper key (lower-case letters, digits and _)", index);
+                       "its option %u has no valid key (lower-case letters, digits and _)", index);
     for (const char *const *word = kt_option_reserved; *word; word++) {
         if (strcmp(*word, option->key) == 0)
             return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has a name that is the core's own",
@@ -151,7 +151,7 @@ static enum kt_status check_one(const struct kt_option *options, uint32_t index,
 enum kt_status kt_option_check(const struct kt_option *options, uint32_t n, struct kt_error *error)
 {
     if (n > OPTION_LIMIT || (n > 0 && !options))
-        return kt_fail(error, KT_E_PLUGIN, "it says that it has %u options%s", n,
+        return kt_fail(error, KT_E_PLUGIN, "it declares %u options%s", n,
                        n > OPTION_LIMIT ? "; 256 are allowed" : ", but gives none");
     for (uint32_t i = 0; i < n; i++) {
         enum kt_status status = check_one(options, i, error);

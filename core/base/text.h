@@ -9,7 +9,7 @@
 /* Is it UTF-8 without control characters, so that it can be a line of a message? */
 bool kt_name_valid(const char *text, size_t size);
 
-/* Makes it such a text: what is no UTF-8 or a control character becomes '?', a tab or a line's end a space.
+/* Makes it such a text: what is not UTF-8 or a control character becomes '?', a tab or a line's end a space.
  */
 void kt_text_mend(char *text);
 

@@ -145,7 +145,7 @@ static enum kt_status follow(struct walk *walk, const char *path, const struct s
     return KT_OK;
 }
 
-/* One more name of the path. KT_E_NOT_FOUND: there is no such file. */
+/* One more name of the path. KT_E_NOT_FOUND: no such file. */
 static enum kt_status step(struct walk *walk, const char *path, struct kt_error *error)
 {
     struct stat entry;
@@ -165,7 +165,7 @@ static enum kt_status step(struct walk *walk, const char *path, struct kt_error 
         if ((errno == ENOENT || errno == ENOTDIR) && walk->n_links > 0)
             return kt_fail(error, KT_E_PLUGIN, "%s is a symbolic link to nothing, or leads to one", path);
         if (errno == ENOENT || errno == ENOTDIR)
-            return kt_fail(error, KT_E_NOT_FOUND, "%s does not exist; install it, or mend the path", path);
+            return kt_fail(error, KT_E_NOT_FOUND, "%s does not exist; install it, or correct the path", path);
         return fail_system(walk->done, strlen(walk->done), error);
     }
     if (S_ISLNK(entry.st_mode))
@@ -181,8 +181,9 @@ static enum kt_status check_links(const char *path, struct kt_error *error)
         return kt_fail(error, KT_E_NOMEM, "no memory to look at the path of a plugin");
     enum kt_status status = KT_OK;
     if (strlen(path) >= sizeof walk->left)
-        status = kt_fail(error, KT_E_PLUGIN, "the path of a plugin has %zu letters; at most %zu are possible",
-                         strlen(path), sizeof walk->left - 1);
+        status =
+            kt_fail(error, KT_E_PLUGIN, "the path of a plugin has %zu characters; at most %zu are possible",
+                    strlen(path), sizeof walk->left - 1);
     else
         memcpy(walk->left, path, strlen(path) + 1);
     while (status == KT_OK && *walk->left)

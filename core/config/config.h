@@ -49,8 +49,8 @@ const char *kt_config_plugin_folder(const struct kt_config *config);
  *   numa_nodes       text            all  "all", or a list "0,2-3" of OS node numbers
  *   spin_us          int 0..1000000  1000 how long an idle worker spins before it sleeps
  *   huge_pages       bool            yes  advise huge pages for weights and buffers
- *   backend          text            auto wished backend: auto or a name
- *   strict           bool            no   a fallback from the wished backend is an error
+ *   backend          text            auto preferred backend: auto or a name
+ *   strict           bool            no   a fallback from the preferred backend is an error
  *   queue_depth      int 1..65536    256  tickets that may be outstanding
  *   cpu_variant      text            ""   mask of CPU features (environment KT_KERNEL_CPU_VARIANT)
  *   plugin_path      text            ""   folders searched for plugins besides the compiled-in one,

@@ -22,7 +22,7 @@ static enum kt_status check_twins(const struct kt_config *config, const struct k
         const struct stored_plugin *there = kt_config_find_plugin(config, fresh->name);
         if (there && there->layer == fresh->layer && strcmp(there->file, fresh->file) != 0)
             return kt_fail(error, KT_E_CONFIG,
-                           "%s: [plugin.%s] stands in %s too; remove one of the two files", fresh->origin,
+                           "%s: [plugin.%s] is also defined in %s; remove one of the files", fresh->origin,
                            fresh->name, there->file);
     }
     return KT_OK;

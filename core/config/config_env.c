@@ -268,8 +268,8 @@ static enum kt_status refuse_plugin(const struct kt_config *config, const char *
 {
     const char *nearest = kt_nearest(name, config->plugin_names, config->n_plugins);
     return kt_fail(error, KT_E_CONFIG,
-                   "no plugin \"%s\" is configured%s%s%s; a new one needs plugin.%s.module=FILE too", name,
-                   nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "", name);
+                   "no plugin \"%s\" is configured%s%s%s; a new one also requires plugin.%s.module=FILE",
+                   name, nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "", name);
 }
 
 enum kt_status kt_config_read_texts(struct kt_config *config, const char *const *texts, size_t n,

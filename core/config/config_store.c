@@ -179,7 +179,7 @@ enum kt_status kt_config_declare(struct kt_config *config, enum config_layer lay
         return add_plugin(config, layer, name, file, origin, error);
     bool dropin = layer == LAYER_SHIPPED || layer == LAYER_DROPIN;
     if (dropin && plugin->layer == layer && strcmp(plugin->file, file) != 0)
-        return kt_fail(error, KT_E_CONFIG, "[plugin.%s] stands in %s too; remove one of the two files", name,
+        return kt_fail(error, KT_E_CONFIG, "[plugin.%s] is also defined in %s; remove one of the files", name,
                        plugin->file);
     char *copy = strdup(file);
     if (!copy)

@@ -57,8 +57,8 @@ static enum kt_status check_bytes(const char *line, size_t length, struct kt_err
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)line[i];
         if ((byte < ' ' && byte != '\t') || byte == 127)
-            return kt_fail(error, KT_E_CONFIG, "byte 0x%02x at column %zu is no text; is this an INI file?",
-                           byte, i + 1);
+            return kt_fail(error, KT_E_CONFIG,
+                           "byte 0x%02x at column %zu is not text; it may not be an INI file", byte, i + 1);
     }
     return KT_OK;
 }
@@ -76,7 +76,7 @@ static enum kt_status open_section(struct reading *reading, const char *name)
     const char *rest = reading->line + width + 2;
     rest += strspn(rest, " \t");
     if (*rest != '\n' && *rest != ';' && *rest != '#')
-        return kt_fail(&reading->error, KT_E_CONFIG, "text after ]; settings go on lines of their own");
+        return kt_fail(&reading->error, KT_E_CONFIG, "text after ]; put settings on separate lines");
     memcpy(reading->section, name, width + 1);
     enum kt_status status =
         reading->handler->section(reading->handler->data, name, reading->number, &reading->error);
@@ -91,7 +91,7 @@ static enum kt_status take_setting(struct reading *reading, const char *key, con
     if (!reading->section[0]) {
         reading->skips = true;
         return kt_fail(&reading->error, KT_E_CONFIG,
-                       "\"%s\" stands before the first section; put [core] or [plugin.NAME] above it", key);
+                       "\"%s\" is before the first section; put [core] or [plugin.NAME] above it", key);
     }
     if (!key[0])
         return kt_fail(&reading->error, KT_E_CONFIG, "no key before the =");
@@ -167,8 +167,8 @@ static enum kt_status fail_open(const char *path, int number, struct kt_error *e
     struct stat link;
     if (number == ENOENT || number == ENOTDIR) {
         if (lstat(path, &link) != 0)
-            return kt_fail(error, KT_E_NOT_FOUND, "%s: there is no such file", path);
-        return kt_fail(error, KT_E_IO, "%s: a symbolic link to nothing; mend or remove it", path);
+            return kt_fail(error, KT_E_NOT_FOUND, "%s: no such file", path);
+        return kt_fail(error, KT_E_IO, "%s: broken symbolic link; fix or remove it", path);
     }
     if (number == ELOOP)
         return kt_fail(error, KT_E_IO, "%s: a symbolic link that leads back to itself; remove it", path);
@@ -233,7 +233,7 @@ enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handle
         status = kt_fail(error, kt_status_of_errno(errno, KT_E_IO), "%s: cannot be read: %s", path,
                          strerror(errno));
     else if (size > FILE_LIMIT)
-        status = kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
+        status = kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; it may not be an INI file", path);
     else
         status = parse(path, text, (size_t)size, handler, error);
     free(text);

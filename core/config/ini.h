@@ -19,7 +19,7 @@ struct kt_ini_handler {
 /**
  * Reads a regular file (or /dev/null) of at most 1 MiB. Returns the first error, and stops there if the
  * handler has no `fault`. With one it goes on, for at most 100 of them, in what is text; what stands below a
- * section line that is wrong, or before the first, is left out then. KT_E_NOT_FOUND: there is no such file (a
+ * section line that is wrong, or before the first, is left out then. KT_E_NOT_FOUND: no such file (a
  * dangling link is KT_E_IO); KT_E_CONFIG "path:line: ...".
  *
  * Lines are [section], key = value, or comments that start with ; or #. Leading spaces mean nothing

@@ -22,7 +22,8 @@ enum kt_status kt_tuned_file_section(struct kt_tuned_file *file, const char *sec
 {
     bool tuned = kt_config_tuned_of(section) != NULL;
     if (tuned && !file->reading)
-        return kt_fail(error, KT_E_CONFIG, "[%s]: measured values go to tuned.ini, beside kt.ini", section);
+        return kt_fail(error, KT_E_CONFIG,
+                       "[%s]: measured values belong in tuned.ini, in the folder of kt.ini", section);
     if (!tuned && file->reading)
         return kt_fail(error, KT_E_CONFIG,
                        "[%s]: this file has sections [tuned.NAME] only; other settings go to kt.ini",
@@ -69,7 +70,7 @@ enum kt_status kt_tuned_file_setting(struct kt_tuned_file *file, const char *sec
     }
     if (strcmp(key, "microcode") == 0) {
         if (!file->may_microcode)
-            return kt_fail(error, KT_E_CONFIG, "[%s]: microcode must stand right after cpu", section);
+            return kt_fail(error, KT_E_CONFIG, "[%s]: microcode must directly follow cpu", section);
         if (!file->skips && strcmp(value, microcode) != 0)
             pass_over(file, "microcode ", value);
     } else {

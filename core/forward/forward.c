@@ -321,7 +321,7 @@ static enum kt_status check_addresses(const struct kt_layer *layer, const struct
         if (!kt_is_aligned(all[i].data, all[i].size))
             return kt_fail(
                 error, KT_E_INVALID,
-                "%s: %s is at an address that is no multiple of its numbers' %u bytes; copy it to one",
+                "%s: %s is at an address that is not a multiple of its numbers' %u bytes; copy it to one",
                 layer->name, all[i].what, all[i].size);
     return KT_OK;
 }

@@ -323,9 +323,10 @@ static enum kt_status check_data(const char *name, const char *what, const void 
                        "%s: %s_stride %lld does not fit rows of %lld bytes of %u-byte numbers, %u tokens",
                        name, what, (long long)*stride, (long long)row, element, n_tokens);
     if (!kt_is_aligned(data, element))
-        return kt_fail(error, KT_E_INVALID,
-                       "%s: %s is at an address that is no multiple of its numbers' %u bytes; copy it to one",
-                       name, what, element);
+        return kt_fail(
+            error, KT_E_INVALID,
+            "%s: %s is at an address that is not a multiple of its numbers' %u bytes; copy it to one", name,
+            what, element);
     return KT_OK;
 }
 

@@ -89,7 +89,7 @@ static enum kt_status read_header(struct importing *importing, struct kt_error *
     if (status != KT_OK)
         return status;
     if (memcmp(header->magic, KT_KV_MAGIC, sizeof header->magic) != 0)
-        return fail_at(importing, 0, "this is no file of a sequence", error);
+        return fail_at(importing, 0, "not a sequence file", error);
     if (header->version != KT_KV_VERSION)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: byte %zu: version %" PRIu32 " of the format; this library reads version %d",
@@ -107,7 +107,7 @@ static enum kt_status read_header(struct importing *importing, struct kt_error *
     if (!whole_size(importing, &size) || size != importing->file.size)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": the file ends, by its header it has %" PRIu64
-                       " bytes: it is cut off or damaged",
+                       " bytes: the file is truncated or damaged",
                        importing->file.label, importing->file.size, size);
     return KT_OK;
 }
@@ -145,7 +145,8 @@ static enum kt_status read_declaration(struct importing *importing, const struct
     if (header->declaration_size % sizeof(uint32_t) || header->model_size >= sizeof model)
         return fail_at(
             importing, offsetof(struct kt_kv_header, declaration_size),
-            "the declaration is no whole number of u32, or the model's name has more than 255 bytes", error);
+            "the declaration is not a whole number of u32, or the model's name has more than 255 bytes",
+            error);
     uint32_t *words = malloc((size_t)size + 1);
     if (!words)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " bytes of a declaration",

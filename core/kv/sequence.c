@@ -36,8 +36,8 @@ static enum kt_status take_slot(struct kt_kv *kv, struct kt_kv_sequence **sequen
 {
     if (kv->n_closed == 0)
         return kt_fail(error, KT_E_NOMEM,
-                       "one more sequence is wanted, and all %" PRIu32
-                       " are open: close one, or declare more (max_sequences)",
+                       "cannot open a sequence: all %" PRIu32
+                       " are in use; close one, or raise max_sequences",
                        kv->max_sequences);
     *sequence = &kv->sequence[kv->closed[--kv->n_closed]];
     (*sequence)->n_pages = 0;
@@ -123,7 +123,8 @@ enum kt_status kt_kv_sequence_reserve(struct kt_kv_sequence *sequence, uint64_t 
     uint64_t end;
     if (position != sequence->tokens)
         return kt_fail(error, KT_E_STATE,
-                       "position %" PRIu64 ", expected %" PRIu64 ": the sequence has that many tokens",
+                       "position is %" PRIu64 ", but must be %" PRIu64
+                       ", the number of tokens in the sequence",
                        position, sequence->tokens);
     if (n_tokens <= sequence->reserved)
         return KT_OK;
@@ -168,8 +169,8 @@ static enum kt_status check_length(const struct kt_kv_sequence *sequence, uint64
     if (sequence->kv->declared.state_bytes && n_tokens && n_tokens != sequence->tokens)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "the first %" PRIu64 " of %" PRIu64
-                       " tokens: states cannot be taken back; fork the sequence where you may want to return "
-                       "to, or keep 0 tokens",
+                       " tokens: states cannot be truncated; fork the sequence at positions to return to, or "
+                       "keep 0 tokens",
                        n_tokens, sequence->tokens);
     return KT_OK;
 }

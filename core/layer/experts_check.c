@@ -62,7 +62,7 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     kt_view_format(view_of(first, projection), &wanted);
     if (kt_dtype_needs_scales(format.dtype) && format.scale_dtype == KT_DTYPE_NONE)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: %s weights stand for no real numbers without scales; set view.scales", label,
+                       "%s: %s weights cannot be decoded without scales; set view.scales", label,
                        kt_dtype_name(format.dtype));
     if (memcmp(&format, &wanted, sizeof format) != 0)
         return kt_fail(error, KT_E_UNSUPPORTED,
@@ -77,7 +77,7 @@ enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct
                                       uint32_t n_experts, struct kt_error *error)
 {
     if (n_experts != layer->params.n_experts)
-        return kt_fail(error, KT_E_INVALID, "%s has %u experts, but %u are given", layer->name,
+        return kt_fail(error, KT_E_INVALID, "%s has %u experts, but %u were passed", layer->name,
                        layer->params.n_experts, n_experts);
     enum kt_status status = KT_OK;
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {

@@ -86,7 +86,7 @@ static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_lay
     if (!layout->keeps_source && !ops->pack)
         return kt_fail(error, KT_E_PLUGIN, "it neither keeps the source nor has a function pack");
     if (memcmp(&layout->shape, shape, sizeof *shape) != 0)
-        return kt_fail(error, KT_E_PLUGIN, "its layout() changed the shape that it was asked for");
+        return kt_fail(error, KT_E_PLUGIN, "layout() changed the requested shape");
     return KT_OK;
 }
 
@@ -94,7 +94,7 @@ static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_lay
 static enum kt_status check_form(const struct kt_layout *layout, const char *wanted, struct kt_error *error)
 {
     if (!memchr(layout->form, '\0', sizeof layout->form))
-        return kt_fail(error, KT_E_PLUGIN, "its layout names a form of %zu letters or more",
+        return kt_fail(error, KT_E_PLUGIN, "the layout names a form of %zu characters or more",
                        sizeof layout->form);
     if (wanted && strcmp(layout->form, wanted) != 0)
         return kt_fail(error, KT_E_UNSUPPORTED,
@@ -153,7 +153,7 @@ enum kt_status kt_lay_out_shape(const struct kt_backend *backend, const struct k
     error->message[0] = '\0';
     enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
     if (status != KT_OK)
-        return kt_fail_plugin(error, status, "it refuses this layer without a reason");
+        return kt_fail_plugin(error, status, "layer rejected without a reason");
     status = check_layout(backend->level->ops, layout, shape, error);
     if (status == KT_OK)
         status = check_form(layout, form, error);

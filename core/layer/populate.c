@@ -80,7 +80,7 @@ static bool add_objects(struct populating *all, const struct kt_shard *shard, ui
     return added;
 }
 
-/* Strides below 0 are of a caller's own memory, which is no file. */
+/* Strides below 0 are of a caller's own memory, which is not a file. */
 static bool add_matrix(struct populating *all, const struct kt_view *view)
 {
     return view->row_stride < 0 || view->block_stride < 0 || add_memory(all, view->data, view->size);
@@ -125,7 +125,7 @@ static enum kt_status populate(const struct kt_layer *layer, const struct piece 
                                struct kt_error *error)
 {
     if (!kt_pages_read(piece->data, piece->size))
-        return kt_fail(error, KT_E_IO, "%s: weights cannot be read; has their file become shorter?",
+        return kt_fail(error, KT_E_IO, "%s: cannot read weights; the file may have been truncated",
                        layer->name);
     return piece->compared ? kt_store_check_object(layer, piece->expert, piece->stage, error) : KT_OK;
 }

@@ -167,7 +167,8 @@ static enum kt_status refuse_unasked(struct kt_selection *selection, char *round
     (void)snprintf(rounders + length, size - length, "%s%s (%s)", length ? ", " : "",
                    selection->backend->name, selection->rounding);
     kt_selection_release(selection);
-    return kt_fail(error, KT_E_UNSUPPORTED, "it would round the weights again (%s); ask for it by name",
+    return kt_fail(error, KT_E_UNSUPPORTED,
+                   "would round the weights again (%s); to allow this, request the backend by name",
                    selection->rounding);
 }
 
@@ -295,7 +296,7 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_se
     *wished = kt_registry_find(context->registry, name);
     if (*wished && has_no_ops(*wished))
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: the plugin %s computes attention, no matrices: name a backend for weights",
+                       "%s: plugin %s computes attention, not matrix products; choose a backend for weights",
                        layer->name, name);
     if (*wished)
         return KT_OK;
@@ -382,22 +383,22 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
             selection->fallback = (wished && list[i] != wished) || passes_over(layer, request);
         } else if (list[i] == wished) {
             kt_log_write(layer->context->log, strict ? KT_LOG_DEBUG : KT_LOG_WARNING,
-                         "%s: the wished backend %s cannot take it: %s", layer->name, wished->name,
+                         "%s: not supported by the preferred backend %s: %s", layer->name, wished->name,
                          without_name(wished, why.message));
             if (strict)
-                return kt_fail(error, KT_E_UNSUPPORTED, "%s: backend %s cannot take it: %s%s", layer->name,
+                return kt_fail(error, KT_E_UNSUPPORTED, "%s: not supported by backend %s: %s%s", layer->name,
                                wished->name, without_name(wished, why.message),
                                request->backend ? "" : " (core.strict = yes forbids another)");
         }
     }
     if (!chosen && *rounders)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: backends that could take it would round its weights again: %s; ask for one by "
+                       "%s: only backends that would round the weights again support it: %s; request one by "
                        "name, such as backend = %.*s in [core], or enable one that keeps them",
                        layer->name, rounders, (int)strcspn(rounders, " "), rounders);
     if (!chosen)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s", layer->name,
-                       why.message);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: not supported by any backend; last reason: %s",
+                       layer->name, why.message);
     if (plan)
         fill_plan(layer, selection, plan);
     return KT_OK;

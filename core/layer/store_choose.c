@@ -37,10 +37,10 @@ enum kt_status kt_store_choose(const struct kt_layer *layer, const struct kt_exp
     const struct kt_layout *layout = &selection->shard[0].layout;
     if (!layout->keeps_source && layout->form[0])
         return KT_OK;
-    status = kt_fail(error, KT_E_UNSUPPORTED,
-                     "%s: what backend %s makes of weights cannot be stored: use the "
-                     "checkpoint as it is, or another method",
-                     layer->name, selection->backend->name);
+    status = kt_fail(
+        error, KT_E_UNSUPPORTED,
+        "%s: weights packed by backend %s cannot be stored; use the checkpoint directly, or another method",
+        layer->name, selection->backend->name);
     kt_selection_release(selection);
     return status;
 }

@@ -11,7 +11,7 @@ enum kt_status kt_stored_cut(const struct kt_layer *layer, struct kt_cut *job, c
     kt_layer_ops(layer)->cut(layer->backend->instance, job);
     if (error->status == KT_OK)
         return KT_OK;
-    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
+    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason given");
     return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d%s", layer->name,
                           layer->backend->name, job->stage, of);
 }

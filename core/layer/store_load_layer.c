@@ -143,8 +143,8 @@ static enum kt_status check_wish(const struct kt_layer *layer, const struct kt_s
     if (strcmp(wish, "auto") == 0 || strcmp(wish, stored->backend) == 0)
         return KT_OK;
     return kt_fail(error, KT_E_UNSUPPORTED,
-                   "%s: the weights are stored for backend %s and backend %s is asked for: ask for %s, or "
-                   "load the original checkpoint",
+                   "%s: the weights are stored for backend %s, not %s; request %s, or load the original "
+                   "checkpoint",
                    layer->name, stored->backend, wish, stored->backend);
 }
 

@@ -212,7 +212,7 @@ static enum kt_status choose(struct storing *storing, struct kt_error *error)
     size_t length = strlen(storing->name);
     if (length == 0 || length > KT_STORE_LINEAR_SIZE || !kt_name_valid(storing->name, length))
         return kt_fail(error, KT_E_INVALID,
-                       "%s: its name in the store has %zu letters; 1 to %d are allowed, none of them a "
+                       "%s: its name in the store has %zu characters; 1 to %d are allowed, none of them a "
                        "control character",
                        layer->name, length, KT_STORE_LINEAR_SIZE);
     enum kt_status status = kt_layer_check_own(layer, storing->expert, 1, error);

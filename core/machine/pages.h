@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Brings the pages of readable memory in, so that later reads fault no more. false: the system says that some
- * of it cannot be read, as the mapped file has become shorter. */
+ * of cannot be read, as the mapped file has become shorter. */
 bool kt_pages_read(const void *data, uint64_t size);
 
 #endif

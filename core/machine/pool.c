@@ -93,10 +93,11 @@ static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topolo
         struct kt_worker *worker = &pool->worker[i];
         int failure = kt_thread_start(&worker->thread, work, worker);
         if (failure)
-            return kt_fail(error, KT_E_SYSTEM,
-                           "could not start thread %u of %u: %s; set core.threads lower or raise the "
-                           "limit of processes (ulimit -u)",
-                           i + 1, pool->n_threads, strerror(failure));
+            return kt_fail(
+                error, KT_E_SYSTEM,
+                "cannot start thread %u of %u: %s; lower core.threads, or raise the process limit (ulimit "
+                "-u)",
+                i + 1, pool->n_threads, strerror(failure));
         pool->n_started++;
         hwloc_const_cpuset_t core = core_of(topology, worker);
         if (topology->real && !bind_thread(topology, worker, roams))

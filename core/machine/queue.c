@@ -113,7 +113,7 @@ enum kt_status kt_queue_create(struct kt_pool *pool, uint32_t depth, struct kt_q
     int failure = kt_thread_start(&queue->thread, serve, queue);
     if (failure) {
         kt_queue_destroy(queue);
-        return kt_fail(error, KT_E_SYSTEM, "could not start the queue's thread: %s", strerror(failure));
+        return kt_fail(error, KT_E_SYSTEM, "cannot start the queue's thread: %s", strerror(failure));
     }
     queue->started = true;
     *out = queue;
@@ -200,9 +200,10 @@ static enum kt_status take_result(struct kt_queue *queue, uint64_t ticket, bool 
         return status;
     *done = !known;
     return known ? KT_OK
-                 : kt_fail(error, KT_E_INVALID,
-                           "ticket %llu is not outstanding: it was never given out, or waited for before",
-                           (unsigned long long)ticket);
+                 : kt_fail(
+                       error, KT_E_INVALID,
+                       "ticket %llu is not outstanding: it was never issued, or has already been waited for",
+                       (unsigned long long)ticket);
 }
 
 /* Would spinning here take a core from a thread of the pool? */

@@ -279,9 +279,9 @@ enum kt_status kt_topology_create(const char *nodes, struct kt_topology **out, s
         topology->hwloc = NULL;
     } else if (hwloc_topology_init(&topology->hwloc) != 0) {
         topology->hwloc = NULL;
-        status = kt_fail(error, KT_E_SYSTEM, "hwloc could not start: %s", strerror(errno));
+        status = kt_fail(error, KT_E_SYSTEM, "hwloc cannot start: %s", strerror(errno));
     } else if (hwloc_topology_load(topology->hwloc) != 0) {
-        status = kt_fail(error, KT_E_SYSTEM, "hwloc could not read this machine's topology: %s; try lstopo",
+        status = kt_fail(error, KT_E_SYSTEM, "hwloc cannot read this machine's topology: %s; try lstopo",
                          strerror(errno));
     }
     if (status == KT_OK) {

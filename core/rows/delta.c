@@ -103,7 +103,7 @@ static enum kt_status check_heads(const struct kt_rows_delta *job, struct kt_err
         status = kt_rows_check_number(function, "order", job->order, 0, KT_DELTA_INTERLEAVED, error);
     if (status == KT_OK && job->n_heads % job->n_key_heads)
         return kt_fail(error, KT_E_INVALID,
-                       "%s: %" PRIu32 " heads of values are no multiple of %" PRIu32 " heads of keys",
+                       "%s: %" PRIu32 " heads of values are not a multiple of %" PRIu32 " heads of keys",
                        function, job->n_heads, job->n_key_heads);
     if (status == KT_OK && (job->first_head > job->end_head || job->end_head > job->n_heads))
         return kt_fail(error, KT_E_RANGE,

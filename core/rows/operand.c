@@ -32,7 +32,8 @@ static enum kt_status fail_stride(struct kt_rows_name name, int64_t stride, uint
                                   struct kt_error *error)
 {
     return kt_fail(error, KT_E_INVALID,
-                   "%s: %s has a stride of %" PRId64 " bytes, which is no multiple of its numbers' %" PRIu32,
+                   "%s: %s has a stride of %" PRId64
+                   " bytes, which is not a multiple of its numbers' %" PRIu32,
                    name.function, name.operand, stride, number);
 }
 
@@ -41,7 +42,7 @@ static enum kt_status check_address(struct kt_rows_name name, const void *data, 
 {
     if (!kt_is_aligned(data, number))
         return kt_fail(error, KT_E_INVALID,
-                       "%s: %s is at an address that is no multiple of its numbers' %" PRIu32
+                       "%s: %s is at an address that is not a multiple of its numbers' %" PRIu32
                        " bytes; copy it to one",
                        name.function, name.operand, number);
     return KT_OK;

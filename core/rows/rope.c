@@ -64,7 +64,7 @@ static enum kt_status check_params(const struct kt_rope_params *p, struct kt_err
     if (status != KT_OK)
         return status;
     if (p->size % 2)
-        return kt_fail(error, KT_E_INVALID, "%s: size is %" PRIu32 ", which are no pairs", function, p->size);
+        return kt_fail(error, KT_E_INVALID, "%s: size is %" PRIu32 ", but must be even", function, p->size);
     if (!(p->base > 1.0 && isfinite(p->base)))
         return kt_fail(error, KT_E_INVALID, "%s: the base is %g, it must be above 1", function, p->base);
     for (uint32_t i = 0; p->divisors && i < p->size / 2; i++)

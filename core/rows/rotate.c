@@ -36,8 +36,7 @@ static enum kt_status check_rotate(struct kt_rows_rotate *job, struct kt_error *
     if (status != KT_OK)
         return status;
     if (job->size % 2)
-        return kt_fail(error, KT_E_INVALID, "%s: size is %" PRIu32 ", which are no pairs", function,
-                       job->size);
+        return kt_fail(error, KT_E_INVALID, "%s: size is %" PRIu32 ", but must be even", function, job->size);
     status = kt_rows_check_floats((struct kt_rows_name){function, "data (from head to head)"}, job->data,
                                   &job->head_stride, job->size, error);
     if (status == KT_OK && job->stride == 0 &&

@@ -339,7 +339,7 @@ static enum kt_status read_file(struct kt_checkpoint *file, struct kt_stats **ou
     struct kt_stats *stats = NULL;
     uint64_t index;
     if (kt_checkpoint_find(file, names[COUNTS], &index, NULL) != KT_OK)
-        return kt_fail(error, KT_E_FORMAT, "holds no tensor \"counts\": it is no file of statistics");
+        return kt_fail(error, KT_E_FORMAT, "holds no tensor \"counts\": it is not a file of statistics");
     enum kt_status status = kt_checkpoint_tensor(file, index, &counts, error);
     if (status == KT_OK)
         status = check_shape(&counts, COUNTS, &counts, error);

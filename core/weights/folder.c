@@ -81,10 +81,11 @@ static enum kt_status check_index(const struct index *index, struct kt_error *er
     json_object_foreach (index->weights, name, file) {
         size_t length = strlen(name);
         if (length == 0 || length > KT_LONGEST_NAME || !kt_name_valid(name, length))
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: the name of a tensor in weight_map has %zu letters; 1 to %d are "
-                           "allowed, none of them a control character",
-                           index->label, length, KT_LONGEST_NAME);
+            return kt_fail(
+                error, KT_E_FORMAT,
+                "%s: the name of a tensor in weight_map has %zu characters; 1 to %d are allowed, none of "
+                "them a control character",
+                index->label, length, KT_LONGEST_NAME);
         if (!json_is_string(file) || !inner_path(json_string_value(file)))
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\": weight_map must give the name of a %s file in the "
@@ -293,7 +294,7 @@ static enum kt_status open_gguf(struct kt_checkpoint *checkpoint, struct kt_erro
     status = kt_checkpoint_read(checkpoint, path, error);
     free(path);
     if (status == KT_OK && checkpoint->format != &kt_format_gguf)
-        return kt_fail(error, KT_E_FORMAT, "%s: is no GGUF file, whatever its name says",
+        return kt_fail(error, KT_E_FORMAT, "%s: not a GGUF file, whatever its name says",
                        checkpoint->part[0].file.label);
     return status;
 }

@@ -99,9 +99,9 @@ enum kt_status kt_checkpoint_file(struct kt_checkpoint *checkpoint, const char *
                        : !name     ? "name of a file"
                                    : "result");
     if (!*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return kt_fail(error, KT_E_INVALID, "\"%.200s\" is no name of a file in the folder", name);
+        return kt_fail(error, KT_E_INVALID, "\"%.200s\" is not a name of a file in the folder", name);
     if (!checkpoint->folder)
-        return kt_fail(error, KT_E_NOT_FOUND, "%s: is no folder, so there is no %.200s beside its weights",
+        return kt_fail(error, KT_E_NOT_FOUND, "%s: is not a folder, so there is no %.200s beside its weights",
                        checkpoint->label, name);
     enum kt_status status = find(checkpoint, name) ? KT_OK : load(checkpoint, name, error);
     if (status != KT_OK)

@@ -78,7 +78,7 @@ struct kt_grammar_params {
 enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
                                struct kt_grammar **grammar, struct kt_error *error);
 
-/** What describes a text that is no JSON. */
+/** What describes a text that is not JSON. */
 enum kt_grammar_kind {
     KT_GRAMMAR_REGEX = 0,  /**< a regular expression, which must match from the first to the last character */
     KT_GRAMMAR_CHOICE = 1, /**< JSON, a list of strings: one of them */

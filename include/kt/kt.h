@@ -286,7 +286,7 @@ enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint
                                     struct kt_tensor_info *info, struct kt_error *error);
 /** The name of a tensor's type: that of its dtype or, if info.dtype is KT_DTYPE_NONE, what the file calls it,
  * such as "F6_E2M3" or "ggml type 43". Such a tensor is listed, its bytes can be read, and only what needs
- * its values fails. "?" for an index that is no tensor. */
+ * its values fails. "?" for an index that is not a tensor. */
 const char *kt_checkpoint_tensor_type(const struct kt_checkpoint *checkpoint, uint64_t index);
 /** Finds a tensor by its exact name. */
 enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name, uint64_t *index,

@@ -20,8 +20,8 @@ static enum kt_status check_layout(const struct bf16_instance *self, const struc
             format->dtype == KT_DTYPE_BF16 || format->dtype == KT_DTYPE_F16 || format->dtype == KT_DTYPE_F32;
         if (!known || scaled)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  BACKEND ": the %s is %s%s, which this plugin does not take: "
-                                          "it takes bf16, f16 and f32",
+                                  BACKEND
+                                  ": the %s is %s%s, which is not supported; supported are bf16, f16 and f32",
                                   name_projection(shape, p), self->base.host->dtype_name(format->dtype),
                                   scaled ? " with scales beside the matrix" : "");
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)

@@ -55,7 +55,7 @@ static enum kt_status check_version(void *handle, const char *name, struct kt_er
     const char *digit = text && strstr(text, "AOCL") ? strpbrk(text, "0123456789") : NULL;
     if (!digit || sscanf(digit, "%3u.%3u", &major, &minor) != 2)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              "%s calls itself \"%.60s\", which is no version "
+                              "%s calls itself \"%.60s\", which is not a version "
                               "of AOCL",
                               name, text ? text : "");
     if (major > OLDEST_MAJOR || (major == OLDEST_MAJOR && minor >= OLDEST_MINOR))
@@ -97,7 +97,7 @@ static int64_t enter(const void *library)
     return before;
 }
 
-/* AOCL-BLAS makes 1 of what is no number of threads, so that is not given back; -1 unsets AOCL-DLP's. */
+/* AOCL-BLAS makes 1 of what is not a number of threads, so that is not given back; -1 unsets AOCL-DLP's. */
 static void leave(const void *library, int64_t before)
 {
     const struct aocl *aocl = library;

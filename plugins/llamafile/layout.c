@@ -54,11 +54,12 @@ static const struct llamafile_format *check_format(const struct kt_host *host, c
     const struct kt_format *given = &layout->shape.format[projection];
     const struct llamafile_format *format = layout_format(layout, given->dtype);
     if (!format || !takes_scales(given, rows, k)) {
-        (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                             "llamafile: the %s is %s%s, which this plugin does "
-                             "not take: it takes f32, f16, bf16 and GGUF's blocks of quantized weights",
-                             name_projection(&layout->shape, (int)projection), host->dtype_name(given->dtype),
-                             format ? " with scales of groups beside the matrix" : "");
+        (void)kt_plugin_fail(
+            error, KT_E_UNSUPPORTED,
+            "llamafile: the %s is %s%s, which is not supported; supported are f32, f16, bf16 and GGUF's "
+            "blocks of quantized weights",
+            name_projection(&layout->shape, (int)projection), host->dtype_name(given->dtype),
+            format ? " with scales of groups beside the matrix" : "");
         return NULL;
     }
     if (k % format->block != 0) {

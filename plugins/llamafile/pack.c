@@ -314,7 +314,7 @@ static enum kt_status check_factor(const struct kt_host *host, const struct kt_v
                               host->dtype_name(dtype), host->dtype_name(format->scale_dtype));
     factor = read_factor(view);
     if (!(factor - factor == 0))
-        return kt_plugin_fail(error, KT_E_FORMAT, BACKEND ": the scale of %s is no finite number", name);
+        return kt_plugin_fail(error, KT_E_FORMAT, BACKEND ": the scale of %s is not a finite number", name);
     return KT_OK;
 }
 

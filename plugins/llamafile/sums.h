@@ -114,7 +114,7 @@ static NOINLINE void make_row_sums(uint32_t dtype, const uint8_t *act, uint64_t 
 
 /* ---- dot products of two groups: those of dots.h, to the bit ---- */
 
-/* In one register, which compilers would add up anew for each table. */
+/* In one register, which compilers would add up again for each table. */
 INLINE const uint8_t *find_tables(struct group group, int row, uint64_t at)
 {
     const uint8_t *tables = group.sums[row] + group.sums_at + at;

@@ -3,7 +3,7 @@
  * by_vector_tmpl.h - a panel of codes with a few rows of integers (fixed_point_rows.h, int8_rows_tmpl.h), one
  * vector of 8 rows of weights after the other: for sets of 16 registers. Sums of 4 rows and both parts of
  * their activations, codes and a quad stay in 13 registers over a tile, so codes are unpacked once for 4 rows
- * and nothing waits in memory. A quad is broadcast for each vector anew: load ports have room for it.
+ * and nothing waits in memory. A quad is broadcast for each vector again: load ports have room for it.
  *
  * Up to CHUNK_TILES tiles of a group are passed with a vector before the next one; then its sums leave their
  * registers. No int16 gathers more than fits: fixed_point_tmpl.h.

@@ -38,7 +38,7 @@ says '^blk.0-3.attn_q  *4  q4_k  *reference  scalar .* yes$'
 says '^blk.0-3.attn_q  *example  *scalar  *refused  *it takes experts only: it was built for plugin ABI 1\.0$'
 kt explain "$data/tiny-moe-q4_k_m.gguf" --backend example --set core.strict=yes
 exits 0
-says 'backend example cannot take it: it takes experts only: it was built for plugin ABI 1\.0 (core.strict'
+says 'not supported by backend example: it takes experts only: it was built for plugin ABI 1\.0 (core.strict'
 kt explain "$data/tiny-moe-q4_k_m.gguf" --backend example --set core.strict=yes --format json
 exits 0
 says '"n_linears_failed": 17' # the other four are routers

@@ -16,7 +16,7 @@
  *         the power fails between any two events that shim.c notes in NOTES; COMMAND is what writes in FOLDER
  *
  * ATTACK_CPU: seconds of CPU that a changed file may take, 1 without; a hang is 30 times that.
- * Prints "tried crashes hangs wrong left seed", the seed to go on with; of what is wrong a line before it.
+ * Prints "tried crashes hangs wrong left seed", the seed to continue with; of what is wrong a line before it.
  */
 #define _GNU_SOURCE
 #include "tests/campaign/change.h"

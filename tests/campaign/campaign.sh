@@ -41,7 +41,7 @@ share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 : >"$dir/found"
 found() { tee -a "$keep/findings" "$dir/found"; }
 
-# seed PART - the one to go on with.
+# seed PART - the one to continue with.
 seed() { cat "$keep/seeds/$1" 2>/dev/null || echo 1; }
 
 # count PART COMMAND... - runs an attack and adds up its last line.
@@ -105,7 +105,7 @@ part_tokens()
     PYTHONDONTWRITEBYTECODE=1 count tokens "$PYTHON" "$KT_TEST_SOURCE/tests/engine/text/compare_files.py" "$program" "$keep/tokens" \
         0 "$(seed tokens)" "$share"
 }
-# What is read of a plugin before its code runs. `kt plugin check` goes on from there, which takes half a minute with a
+# What is read of a plugin before its code runs. `kt plugin check` continues from there, which takes half a minute with a
 # plugin that computes; so it gets one that refuses every layer.
 part_plugin()
 {

@@ -5,7 +5,7 @@
  *
  *     prefix SECONDS SEED MODEL FILE
  *
- * A session that is restored goes on with a token. Prints what attack.c prints; a crash is one of this
+ * A session that is restored continues with a token. Prints what attack.c prints; a crash is one of this
  * program, in whose message is the seed.
  */
 #define _GNU_SOURCE
@@ -75,7 +75,7 @@ static void restore(const char *path)
     uint64_t n = 0;
     if (kt_session_restore(model, path, &session, &ids, &n, &error) != KT_OK) {
         if (!is_text(error.message))
-            complain("the message is no text", error.message);
+            complain("the message is not text", error.message);
         return;
     }
     struct kt_step step = {session, n > 0 ? ids : &token, 1, 1, logits};

@@ -7,7 +7,7 @@
  *   refusals    layouts that weights with scales cannot have, each refused by name
  *   pack        panel ranges give the same bytes as the whole; nothing beyond the object is touched
  *   cut         a shard is what packing its part of the source makes
- *   refused     a scale that is no finite number
+ *   refused     a scale that is not a finite number
  *   weight_row  the source's numbers to the bit, or those rounded, as the plugin promises
  *   act_pack    rows do not depend on each other; for plugins whose rows this program can read, each
  *               number is the input's, or rounded as it should be: within half a scale of a group, whose

@@ -9,7 +9,7 @@
  * the weights that result: |w| + 2 |minimum|, see minima.c. Without minima a weight may still be a point of a
  * grid and a shift, none of them larger than twice the weight.
  * Activations that are rounded to bfloat16 are read as such: their rounding is checked by itself, to the
- * bit, and is no part of the bound.
+ * bit, and is not a part of the bound.
  */
 #include "tests/checkkernel/check.h"
 #include "tools/check/lanes.h"

@@ -74,7 +74,8 @@ static double find_least(const struct check *check, double sizes, uint64_t k)
 
 #define WHOLE 32 /* columns that share a unit */
 
-/* n numbers, at most WHOLE, as the whole numbers q of the unit that is returned: NaN if one is no number. */
+/* n numbers, at most WHOLE, as the whole numbers q of the unit that is returned: NaN if one is not a number.
+ */
 static double make_whole(const double *x, uint64_t n, int *q)
 {
     double max = 0;

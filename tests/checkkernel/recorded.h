@@ -46,7 +46,7 @@ FILE *recorded_create(const char *path, uint64_t seed);
 /* Writes the line of a case. */
 void recorded_add(FILE *file, const struct recorded_case *of, const struct recorded *recorded);
 
-/* The lines of a file; NULL: it cannot be read, or is of another seed. To be freed. */
+/* The lines of a file; NULL: cannot be read, or is of another seed. To be freed. */
 char *recorded_load(const char *path, uint64_t seed);
 /* What the level gave, or, if it did not run, the scalar one, which has the same bits in most plugins; false:
  * neither is in the lines. */

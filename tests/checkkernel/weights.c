@@ -279,8 +279,8 @@ void check_refused(struct check *check)
     memcpy(kept, scale, size);
     memcpy(scale, bad, size);
     if (check->level->ops->pack(check->instance, &job, &error) != KT_E_FORMAT ||
-        !strstr(error.message, "is no finite number"))
-        check_fail(check, "a scale of projection %u that is no finite number was packed", p);
+        !strstr(error.message, "is not a finite number"))
+        check_fail(check, "a scale of projection %u that is not a finite number was packed", p);
     memcpy(scale, kept, size);
     free(packed);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The input is three lengths of two bytes each, of config.json, of the index and of the header of a
- * safetensors file, then these, then the file's data. A length of 0: there is no such file; one that is too
+ * safetensors file, then these, then the file's data. A length of 0: no such file; one that is too
  * long goes to the end. A second file, which is right, stands beside it.
  */
 #include "tests/fuzz/fuzz.h"

@@ -163,7 +163,7 @@ if [ -f "$plugin" ]; then
     kt bench "$model" $quick --tokens 1,2 --record "$work/record"
     status=$?
     output=
-    [ $status -eq 1 ] || fail "a full disk is no error"
+    [ $status -eq 1 ] || fail "a full disk is not an error"
     [ ! -e "$work/record" ] || fail "it measures on after a full disk"
     [ "$(grep -c 'standard output: No space left' "$work/err")" -eq 1 ] || fail "a full disk is told once"
     refuse 2 'kt bench MODEL --layers 1' --layers 1
@@ -205,7 +205,7 @@ END_OF_PYTHON
     # shellcheck disable=SC2086
     kt bench "$work/model" $quick --set core.backend=bf16 --set core.strict=yes --format json
     [ $? -eq 1 ] || fail "a layer that no backend takes is no problem"
-    grep -q 'error: layer 1: backend bf16 cannot take it' "$work/err" || fail "the layer is not named"
+    grep -q 'error: layer 1: not supported by backend bf16' "$work/err" || fail "the layer is not named"
     [ "$(grep -c '"model_layers": "[02]"' "$work/out")" -eq 8 ] || fail "rows and limits of the others"
 fi
 

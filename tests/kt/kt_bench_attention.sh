@@ -37,7 +37,7 @@ says '"limit": "read"'
 for shape in delta:3/2x16 delta:2/2x17 delta:2/2x16:16 delta: 4/3x32 4/2x32x; do
     kt bench --attention "$shape" "$@"
     exits 2
-    warns "$shape is no shape"
+    warns "$shape is not a shape"
 done
 kt tune --attention delta:2/2x16
 exits 2

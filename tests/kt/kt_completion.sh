@@ -72,7 +72,7 @@ offers_everything()
         says "^$verb\$"
     done
     for verb in '' $verbs; do
-        # shellcheck disable=SC2086 # no verb is no word
+        # shellcheck disable=SC2086 # no verb is not a word
         [ -f "$dir/help.$verb" ] || help_options $verb >"$dir/help.$verb"
         # shellcheck disable=SC2086
         complete "$1" kt $verb --

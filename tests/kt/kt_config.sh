@@ -176,7 +176,7 @@ if with_plugin llamafile; then
     says '^cpu level  *warning  *scalar'
     kt config check --set plugin.llamafile.level=zzz
     exits 1
-    says '^plugin  *llamafile  *failed .*level = zzz is none of its levels'
+    says '^plugin  *llamafile  *failed .*level = zzz is not one of its levels'
     kt backends --format csv llamafile
     best=$(field llamafile level)
     KT_KERNEL_CPU_VARIANT=scalar kt config check --set "plugin.llamafile.level=$best"
@@ -199,7 +199,7 @@ kt backends --format csv
 exits 0
 says '^reference,loaded,'
 says '^torn,failed,.*torn.ini:3: '
-says '^twin,failed,.*twin_two.ini:1: .*twin_one.ini too'
+says '^twin,failed,.*twin_two.ini:1: .*twin_one.ini; remove one'
 kt config show
 exits 0
 warns 'torn.ini:3: '

@@ -309,10 +309,10 @@ rm "$mine" "$dir/shipped/llamafile.ini"
 if with_plugin llamafile; then
     kt config set plugin.llamafile.level frob
     exits 2
-    warns 'level = frob is none of its levels: .*scalar'
+    warns 'level = frob is not one of its levels: .*scalar'
     kt config set plugin.llamafile.level sclar
     exits 2
-    warns 'level = sclar is none of its levels: .*, did you mean scalar?'
+    warns 'level = sclar is not one of its levels: .*, did you mean scalar?'
     kt config set plugin.llamafile.yy f32
     exits 2
     warns 'has no option "yy"'

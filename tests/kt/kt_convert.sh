@@ -57,7 +57,7 @@ exits 1
 warns 'packed already'
 kt forward --model "$store" --input "$trace" --backend reference
 exits 0
-warns 'amx_int8 runs instead of the wished backend'
+warns 'amx_int8 runs instead of the preferred backend'
 kt forward --model "$store" --input "$trace" --backend reference --set core.strict=yes
 exits 1
 warns 'stored for backend amx_int8'
@@ -67,8 +67,8 @@ if with_plugin avx512_fp8; then
     kt convert "$model" --output "$dir/refused" --method FP8
     exits 1
     [ "$(grep -c 'projection is bf16' "$err")" -eq 1 ] || fail "the reason must stand once"
-    warns 'the wished backend avx512_fp8 cannot take it: the gate'
-    warns 'error: layer 0: backend avx512_fp8 cannot take it; choose another'
+    warns 'not supported by the preferred backend avx512_fp8: the gate'
+    warns 'error: layer 0: not supported by backend avx512_fp8; choose another'
     kt convert "$model" --output "$dir/refused" --method FP8 --set core.strict=yes
     exits 1
     [ "$(grep -c 'projection is bf16' "$err")" -eq 1 ] || fail "the reason must stand once"
@@ -162,7 +162,7 @@ mkdir "$dir/other"
 cp "$trace" "$dir/other/"
 kt convert --input "$model" --output "$dir/other" --method AMXINT8 --resume
 exits 1
-warns 'no part of a store'
+warns 'not a part of a store'
 kt verify "$model"
 exits 1
 warns 'no checksums'
@@ -172,7 +172,7 @@ mkdir "$dir/pipe"
 mkfifo "$dir/pipe/.layer-00000.part"
 kt convert --input "$model" --output "$dir/pipe" --method AMXINT8
 exits 1
-warns 'no regular file: remove it'
+warns 'not a regular file: remove it'
 command_line="kt convert on a full disk"
 (uncounted && ulimit -f 500 && kt_run convert --input "$model" --output "$dir/full" --method AMXINT8) >"$out" 2>"$err"
 code=$?

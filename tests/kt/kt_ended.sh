@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A command that ends while it writes, by a signal or for want of memory, leaves no temporary files.
+# A command that ends while it writes, by a signal or because memory runs out, leaves no temporary files.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 [ -z "${EMULATOR:-}" ] || skip "what is preloaded would come into the emulator"
 [ -z "${KT_TEST_SANITIZERS:-}" ] || skip "sanitizers have an allocator of their own"

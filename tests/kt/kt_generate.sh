@@ -102,12 +102,12 @@ exits 0
 # What does not fit, and what is wrong.
 kt generate "$model" -f "$dir/prompt" --context 3
 exits 1
-grep -q '7 tokens, more than the room for 3' "$err" || fail "both numbers must be named"
+grep -q '7 tokens, but the context has 3' "$err" || fail "both numbers must be named"
 kt generate "$model" -f "$dir/prompt" --context 9 -n 100
 exits 0
 kt generate "$model" -f "$dir/prompt" --context 100000
 exits 1
-grep -q 'made for 2048' "$err" || fail "the model's context must be named"
+grep -q 'model supports 2048' "$err" || fail "the model's context must be named"
 kt generate "$model"
 exits 2
 kt generate "$model" -p x -f "$dir/prompt"
@@ -165,7 +165,7 @@ grep -q 'windows of 64 tokens' "$err" || fail "both shapes must be named"
 head -c 5000 "$dir/logits" >"$dir/cut"
 kt perplexity "$model" "$dir/text" --context 64 --kl-divergence "$dir/cut"
 exits 1
-grep -q 'cut off' "$err" || fail "it must say that the file is cut off"
+grep -q 'truncated' "$err" || fail "it must say that the file is cut off"
 kt perplexity "$model" "$dir/text" --context 64 --kl-divergence "$model"
 exits 1
 kt perplexity "$model" "$dir/text" --context 64 --save-logits "$dir/nowhere/logits"

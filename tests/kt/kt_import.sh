@@ -37,7 +37,7 @@ imported()
         says_not 'ROUNDED TO'
     else
         exits 1
-        says 'would round its weights again: amx_int8 '
+        says 'would round the weights again support it: amx_int8 '
     fi
     kt convert --input "$folder" --output "$folder-store" --method AMXINT8
     exits 0

@@ -55,12 +55,12 @@ if with_plugin bf16; then
     done
 fi
 # ---- traces of kt bench ----
-mistake 1 'it is no trace' bench --trace "$model" --backend reference --shape 256,256,4,2
+mistake 1 'it is not a trace' bench --trace "$model" --backend reference --shape 256,256,4,2
 mistake 2 'holds no batch of 7 tokens' bench --trace "$trace" --backend reference --tokens 7
 mistake 2 'was recorded with hidden size' bench --trace "$trace" --backend reference --shape 512,256,64,8
 # ---- files of settings and models ----
-mistake 1 'a symbolic link to nothing' config set core.threads 2 --config "$(ln -s "$dir/none" "$dir/link" && echo "$dir/link")"
-mistake 1 'it is no file' config set core.threads 2 --config "$dir"
+mistake 1 'broken symbolic link' config set core.threads 2 --config "$(ln -s "$dir/none" "$dir/link" && echo "$dir/link")"
+mistake 1 'it is not a file' config set core.threads 2 --config "$dir"
 mkdir "$dir/tuned.ini"
 mistake 1 'tuned.ini cannot be removed: Is a directory' tune --reset --config "$dir/kt.ini"
 rmdir "$dir/tuned.ini"
@@ -86,7 +86,7 @@ name=$(printf 'two\nlines')
 ln -s "$(cd "$data" && pwd)/tiny-moe-q4_k_m.gguf" "$dir/$name"
 mistake 2 'a file cannot hold this value, for a line ends it' model add "$dir/$name" --name lines
 cp "$dir/large" "$XDG_DATA_HOME/kt-kernel/models.ini"
-mistake 1 'is no file of at most 1 MiB' model list
+mistake 1 'is not a file of at most 1 MiB' model list
 rm "$XDG_DATA_HOME/kt-kernel/models.ini"
 
 # ---- stores ----
@@ -117,7 +117,7 @@ mistake 2 'did you mean AMXINT4' bench "$model" -n 5 -b AMXINT9
 case $engine_verbs in *chat*) mistake 1 'template gives it one' chat "$model" --prompt x ;; esac
 mistake 2 '--n-prompt: 0 must be 1 to 1048576' bench "$model" --n-prompt 0
 echo '{"a": 1}' >"$dir/lines"
-mistake 1 'lines:1: no array of ids' detokenize "$model" --jsonl --file "$dir/lines"
+mistake 1 'lines:1: not an array of IDs' detokenize "$model" --jsonl --file "$dir/lines"
 head -c 300 "$KT_TEST_SOURCE/COPYING" >"$dir/text"
 with_plugin llamafile || finish
 kt perplexity "$model" "$dir/text" --context 16 --save-logits "$dir/logits"

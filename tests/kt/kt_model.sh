@@ -21,7 +21,7 @@ exits 0
 says 'No model has a name yet'
 kt model path tiny
 exits 1
-warns 'no model is called so'
+warns 'no such model'
 [ ! -e "$registry" ] || fail "reading must write nothing"
 
 # What is wrong on the command line.
@@ -138,7 +138,7 @@ wrong()
 wrong '[tiny]\npath = /x\nnonsense\n' 3 'neither'
 wrong 'path = /x\n' 1 'a line .NAME. must stand before'
 wrong '[tiny]\npath = x\n' 2 'must begin with a /'
-wrong '[a b]\n' 1 'is no name'
+wrong '[a b]\n' 1 'is not a name'
 wrong '[tiny]\npath = /x\npath = /y\n' 3 'has path twice'
 wrong '[tiny]\n[Tiny]\n' 2 'is called so in line 1'
 wrong '[tiny\n' 1 'neither'
@@ -165,7 +165,7 @@ exits 1
 warns 'near it: tiny'
 kt inspect zzzzz
 exits 1
-warns "there is no such file, folder or name of a model; 'kt model list'"
+warns "no such file, folder or name of a model; 'kt model list'"
 kt inspect m2
 warns 'the model MiniMax-M2 is not here'
 kt inspect MiniMaxAI/MiniMax-M2

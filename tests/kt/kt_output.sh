@@ -18,7 +18,7 @@ formats()
 {
     kt "$@" --format json
     exits 0
-    check_json || fail "the output is no JSON"
+    check_json || fail "the output is not JSON"
     says '"schema": "kt\.'
     says '"version": 1'
     says '"rows": \['
@@ -110,7 +110,7 @@ exits 0
 says '"/.*a""b, wörter 漢字.ini:2"'
 kt config path --config "$odd" --format json
 exits 0
-check_json || fail "the output is no JSON"
+check_json || fail "the output is not JSON"
 says 'a\\"b, w'
 kt config path --config "$odd"
 says '漢字.ini  read$'
@@ -120,7 +120,7 @@ bad="$dir/$(printf 'x\377y').ini"
 echo '[core]' >"$bad"
 kt config path --config "$bad" --format json
 exits 0
-check_json || fail "the output is no JSON"
+check_json || fail "the output is not JSON"
 says 'x?y.ini'
 
 # Output that cannot be written is an error: a full disk, and, without a word, a reader that went away.

@@ -44,7 +44,7 @@ found "$dir/kt_text.so" load 'is not an ELF file'
 says '^symbols .*failed'
 says '^constructors .*skipped'
 head -c 3000 "$plugins/kt_fake.so" >"$dir/kt_short.so"
-found "$dir/kt_short.so" load 'cut short or damaged'
+found "$dir/kt_short.so" load 'truncated or damaged'
 head -c 40 "$plugins/kt_fake.so" >"$dir/kt_tiny.so"
 found "$dir/kt_tiny.so" load 'ends inside its ELF header'
 cp "$plugins/kt_fake.so" "$dir/kt_elsewhere.so"
@@ -62,7 +62,7 @@ for type in 1685382482 2; do # PT_GNU_RELRO, PT_DYNAMIC
     at=$(number 32 8)
     while [ "$(number "$at" 4)" != "$type" ]; do at=$((at + 56)); done
     printf '\001' | dd of="$dir/kt_segment.so" bs=1 seek=$((at + 18)) conv=notrunc 2>"$err"
-    found "$dir/kt_segment.so" load 'cut short or damaged'
+    found "$dir/kt_segment.so" load 'truncated or damaged'
 done
 
 # The copy that is loaded is gone afterwards, and messages name the user's file.
@@ -79,7 +79,7 @@ found "$plugins/kt_wrong_major.so" load 'plugin ABI 2, this core has 1'
 found "$plugins/kt_short_struct.so" load 'struct_size is 20'
 found "$plugins/kt_long_struct.so" load 'struct_size says 1000000 bytes'
 found "$plugins/kt_function_symbol.so" load 'is a function'
-says '^symbols .*is no data symbol'
+says '^symbols .*is not a data symbol'
 found "$plugins/kt_null_function.so" load 'has no function down'
 found "$plugins/kt_twin_levels.so" load 'two of its levels'
 found "$plugins/kt_short_ops.so" load 'struct kt_ops of 16 bytes'
@@ -210,7 +210,7 @@ HOST_BLOCKS      open         it holds 4096 blocks of the host.s memory at once
 HOST_BEHIND      open         it wrote behind the end of a block of 100 bytes of host->allocate
 OPEN_LEAVES      open         it failed and left an instance
 OPEN_MUTE        open         it failed with status 4 and does not say why
-OPEN_PATH        open         kt.ini is no absolute path of a file
+OPEN_PATH        open         kt.ini is not an absolute path of a file
 OPEN_WRITABLE    open         writable can be written by others
 OPTION_LEAK      options      1 blocks of the host.s memory were not given back
 OPTION_MUTE      options      panel_rows = 128: it failed with status 1 and does not say why

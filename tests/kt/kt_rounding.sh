@@ -11,7 +11,7 @@ bf16=$data/tiny-moe-bf16-l0-l3.gguf
 kt explain "$model" -l 1
 exits 1
 says 'amx_int8 (int8, a scale for each row), amx_int4 (4 bits, a scale for each 32 columns)'
-says '^ *1 *amx_int8  .*refused .*it would round the weights again'
+says '^ *1 *amx_int8  .*refused .*would round the weights again'
 kt forward "$model" --input "$trace"
 exits 1
 warns 'backend = amx_int8 in \[core\]'
@@ -42,12 +42,12 @@ if with_plugin llamafile; then
             # shellcheck disable=SC2086 # words of a command line
             kt $verb "$model" --backend bf16
             exits 0
-            [ "$(grep -c 'layer .*the wished backend bf16 cannot take it' "$err")" -eq 1 ] || fail "it is told once"
-            [ "$(grep -c 'linear .*the wished backend bf16 cannot take it' "$err")" -le 3 ] || fail "once for each type"
+            [ "$(grep -c 'layer .*not supported by the preferred backend bf16' "$err")" -eq 1 ] || fail "it is told once"
+            [ "$(grep -c 'linear .*not supported by the preferred backend bf16' "$err")" -le 3 ] || fail "once for each type"
             warns 'note: [0-9]* more warnings say the same'
         done
         kt explain "$model" --backend bf16 -v
-        [ "$(grep -c 'layer [0-3]: the wished backend' "$err")" -eq 4 ] || fail "it is told of each layer"
+        [ "$(grep -c 'layer [0-3]: not supported by the preferred backend' "$err")" -eq 4 ] || fail "it is told of each layer"
     fi
     # It cannot be used: nothing else takes its place.
     kt --set plugin.llamafile.level=amx_of_tomorrow explain "$model" -l 1

@@ -89,14 +89,14 @@ kt stats "$dir/own"
 refused '"weights", element 0 is nan; it must be finite'
 i64 1 2 | write_counts I64 1,3 24
 kt stats "$dir/own"
-refused 'cut off or damaged'
+refused 'truncated or damaged'
 head -c 20 "$use" >"$dir/cut"
 kt stats "$dir/cut"
 refused 'cut'
 kt stats "$trace"
-refused 'holds no tensor "counts": it is no file of statistics'
+refused 'holds no tensor "counts": it is not a file of statistics'
 kt stats "$q4"
-refused 'no file of statistics'
+refused 'not a file of statistics'
 kt stats "$dir/nothing"
 refused 'nothing'
 kt stats "$use" "$dir/nothing"

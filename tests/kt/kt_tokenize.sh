@@ -149,7 +149,7 @@ prints '[270, 60, 124, 318, 95, 467, 124, 62]'
 printf '"To be"\n5\n' >"$dir/lines"
 kt tokenize "$model" --jsonl --file "$dir/lines"
 exits 1
-warns "^kt tokenize: error: $dir/lines:2: no JSON string$"
+warns "^kt tokenize: error: $dir/lines:2: not a JSON string$"
 says '^\[398, 304\]$'
 fed '"To be\n' tokenize "$model" --jsonl
 exits 1
@@ -223,7 +223,7 @@ kt detokenize "$model" 1 --format json
 refused 'the output is text'
 for id in x 1x 99999999999999999999; do
     kt detokenize "$model" "$id"
-    refused "'$id' is no id of a token"
+    refused "'$id' is not a token id"
 done
 kt bench --tokenize "$model"
 refused 'FILE is missing'
@@ -257,7 +257,7 @@ kt detokenize "$model" --jsonl --file "$dir/nothing"
 fails "$dir/nothing: No such file"
 for id in 2048 -1; do
     kt detokenize "$model" -- $id
-    fails "id $id is no token of .*ids are 0 to 2047"
+    fails "id $id is not a token of .*ids are 0 to 2047"
 done
 fed '[398, "x"]' detokenize "$model" --jsonl
 fails '-:1: '

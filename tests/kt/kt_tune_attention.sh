@@ -62,7 +62,7 @@ exits 2
 warns 'is for --attention'
 kt tune --config "$dir/kt.ini" --attention 4/3x32
 exits 2
-warns '4/3x32 is no shape'
+warns '4/3x32 is not a shape'
 kt tune --config "$dir/kt.ini" --attention 4/2x32 --cache q4_0
 exits 2
 kt tune --config "$dir/kt.ini" --attention 4/2x32 --cycle 2 --context 20 --backend nobody

@@ -122,7 +122,7 @@ printf '[plugin.bf16]\nenabled = n' >"$override"
 printf '[plugin.llamafile]\n' >"$root/usr/share/kt-kernel/plugins.d/twin.ini"
 backends >/dev/null
 says '^bf16,failed,.*/etc/kt-kernel/plugins.d/bf16.ini:2: .*must be one of no\|yes\|required'
-says '^llamafile,failed,.*twin.ini:1: .*llamafile.ini too; remove one'
+says '^llamafile,failed,.*twin.ini:1: .*llamafile.ini; remove one'
 rm "$override" "$root/usr/share/kt-kernel/plugins.d/twin.ini"
 [ "$(backends)" = "llamafile reference" ] || fail "all must be well again"
 

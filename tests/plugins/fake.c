@@ -246,7 +246,7 @@ static float multiply_often(const struct kt_layout *layout, const float *weights
     volatile float sum;
     for (uint64_t times = count_work(layout->tuned); times > 1; times--) {
         sum = multiply(weights, x, n < OFTEN_COLUMNS ? n : OFTEN_COLUMNS);
-        __asm__ volatile("" ::: "memory"); /* each time anew */
+        __asm__ volatile("" ::: "memory"); /* each time again */
     }
     sum = multiply(weights, x, n);
     return sum;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wrong_attention.c - plain attention, with one fault in what it does: the one that KT_TEST_FAULT names in
- * the environment. tests/kt/kt_plugin_attention.sh says which check must find it. SLOW is no fault: all is
+ * the environment. tests/kt/kt_plugin_attention.sh says which check must find it. SLOW is not a fault: all is
  * computed as often as a tunable says, for tests/kt/kt_tune_attention.sh.
  */
 #define _GNU_SOURCE

@@ -101,7 +101,7 @@ def test_what_is_wrong(tokenizer, tmp_path):
         kt_kernel.Tokenizer(tmp_path / "nothing.gguf")
     with pytest.raises(kt_kernel.KTError, match="trace.safetensors"):
         kt_kernel.Tokenizer(DATA / "trace.safetensors")
-    with pytest.raises(kt_kernel.KTValueError, match="id 2048 is no token"):
+    with pytest.raises(kt_kernel.KTValueError, match="id 2048 is not a token"):
         tokenizer.decode([2048])
     with pytest.raises(kt_kernel.KTValueError, match="beyond 32 bits"):
         tokenizer.decode([1 << 32])

@@ -96,7 +96,7 @@ static unsigned size_of(const char *dtype)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(types[i].name, dtype) == 0)
             return types[i].bytes;
-    ck_abort_msg("%s is no type of the builder", dtype);
+    ck_abort_msg("%s is not a type of the builder", dtype);
     return 0;
 }
 

@@ -191,7 +191,7 @@ static void put_model_keys(struct bytes *bytes, const struct model *model, uint6
     put_count(bytes, model, "expert_feed_forward_length", model->intermediate, n);
 }
 
-/* The float16 of a float32 that it has exactly, and that is no subnormal of it. */
+/* The float16 of a float32 that it has exactly, and that is not a subnormal of it. */
 static uint32_t half_of(uint32_t bits)
 {
     uint32_t magnitude = bits & 0x7fffffff;

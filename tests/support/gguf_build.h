@@ -59,7 +59,7 @@ struct model {
     }
 
 /* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16; types may be F32, F16, BF16, Q4_0, Q8_0 and
- * MXFP4. The data is no zeros. Returns the
+ * MXFP4. The data is not zeros. Returns the
  * header's size. */
 size_t build_model(struct bytes *bytes, const struct model *model);
 

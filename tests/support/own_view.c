@@ -69,7 +69,7 @@ static bool own_scales(uint8_t **memory, const struct own_shape *shape, uint32_t
     if (dtype == KT_DTYPE_NONE)
         return true;
     kt_dtype_block(dtype, &elements, &bytes);
-    bytes = bytes ? bytes : 1; /* of a number that is no dtype */
+    bytes = bytes ? bytes : 1; /* of a number that is not a dtype */
     if (!lay(memory, rows, cols, bytes, shape->scale_way, &laid))
         return false;
     fill(&laid, rows, cols, bytes, shape->wild, state);

@@ -29,7 +29,7 @@ struct own_shape {
 /* Matrices that are there at once, and their most bytes, of weights as of scales. */
 enum { OWN_VIEWS = 8, OWN_MOST = 1 << 20 };
 
-/* Fills matrix `slot` anew from *state. False: its bytes are more than OWN_MOST, or there is no memory. */
+/* Fills matrix `slot` again from *state. False: its bytes are more than OWN_MOST, or there is no memory. */
 bool own_view(unsigned slot, const struct own_shape *shape, uint64_t *state, struct kt_view *view);
 
 #endif

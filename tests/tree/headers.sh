@@ -28,7 +28,7 @@ fi
 # shellcheck disable=SC2086 # several folders
 for header in $(cd include && find kt -name '*.h') $(find $folders -name '*.h'); do
     case $header in
-    kt/version.h) continue ;; # of a build in the source's folder: macros only, which is no C file alone
+    kt/version.h) continue ;; # of a build in the source's folder: macros only, which is not a C file alone
     kt/*) set -- -std=c11 -pedantic ;;
     *) set -- -std=gnu11 -I . ;;
     esac

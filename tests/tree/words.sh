@@ -14,6 +14,18 @@ cat >"$work/words" <<'END'
 behaviours?: behavior
 [a-z]*(neighb|flav|col)our(s|ed|ing)?: neighbor, flavor, color
 foret(ell|old)[a-z]*: predict
+(is|are|was|were) no (JSON|UTF-8|GGUF|text|whole|finite|regular|shared): is not JSON, is not a whole
+(is|are|was|were) no (tokens?|numbers?|multiples?|arrays?|objects?|ids?|lists?|files?|folders?|commands?): is not a
+(is|are|was|were) no (dtypes?|plugins?|expressions?|integers?|options?|pairs|traces?): is not a
+wished (backend|level): preferred, requested
+(go|goes|going|went) on (with|from): continue with
+anew: again
+for ever: forever
+stands? twice: is a duplicate
+in vain: for nothing; better: say what fails
+for want of: without
+for longest: least recently used
+one behind the other: contiguous, in a row
 END
 allowed=
 
@@ -28,6 +40,9 @@ while IFS= read -r line; do
         grep -v "^$exception:" "$work/found" >"$work/rest"
         mv "$work/rest" "$work/found"
     done
+    # "There is no file" is right.
+    grep -viE -e "(there|where) $word" "$work/found" >"$work/rest"
+    mv "$work/rest" "$work/found"
     [ -s "$work/found" ] || continue
     echo "use instead: ${line#*: }"
     sed 's/^/    /' "$work/found"

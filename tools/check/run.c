@@ -13,7 +13,7 @@ static void check_error(struct check *check, struct kt_error *error)
 {
     error->message[sizeof error->message - 1] = '\0';
     if (error->status != KT_OK)
-        check_fail(check, "it failed: %.400s", error->message[0] ? error->message : "it does not say why");
+        check_fail(check, "it failed: %.400s", error->message[0] ? error->message : "no reason given");
 }
 
 void *check_need(void *memory)

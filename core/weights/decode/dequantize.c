@@ -164,8 +164,8 @@ static enum kt_status check_run(const struct kt_view *view, uint64_t row, uint64
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: weights of type %s cannot be decoded", name, info->name);
     if (kt_dtype_needs_scales(view->dtype) && !view->scales.data)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: weights of type %s stand for no real numbers without scales; set view.scales",
-                       name, info->name);
+                       "%s: weights of type %s cannot be decoded without scales; set view.scales", name,
+                       info->name);
     return KT_OK;
 }
 

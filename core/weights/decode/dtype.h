@@ -14,7 +14,7 @@ struct kt_dtype_info {
     const char *safetensors; /* name of the type in safetensors files, NULL: it has none */
 };
 
-/* NULL for a number that is no dtype. */
+/* NULL for a number that is not a dtype. */
 const struct kt_dtype_info *kt_dtype_find(uint32_t dtype);
 
 /* May scales have this dtype? It is one of the floating-point types. */

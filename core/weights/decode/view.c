@@ -146,7 +146,7 @@ static enum kt_status check_dtype(const struct kt_view *view, const struct kt_dt
                        view->struct_size, sizeof *view);
     *info = kt_dtype_find(view->dtype);
     return *info ? KT_OK
-                 : kt_fail(error, KT_E_INVALID, "%s: %" PRIu32 " is no dtype", name_of(view), view->dtype);
+                 : kt_fail(error, KT_E_INVALID, "%s: %" PRIu32 " is not a dtype", name_of(view), view->dtype);
 }
 
 enum kt_status kt_view_check_format(const struct kt_view *view, struct kt_error *error)
@@ -159,8 +159,8 @@ enum kt_status kt_view_check_format(const struct kt_view *view, struct kt_error 
     kt_view_format(view, &format);
     if (kt_dtype_needs_scales(view->dtype) && format.scale_dtype == KT_DTYPE_NONE)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: %s weights stand for no real numbers without scales; set view.scales",
-                       name_of(view), info->name);
+                       "%s: %s weights cannot be decoded without scales; set view.scales", name_of(view),
+                       info->name);
     if (format.scale_dtype != KT_DTYPE_NONE)
         status = check_numbers(view, &view->scales, error);
     if (status == KT_OK && format.zero_dtype != KT_DTYPE_NONE)

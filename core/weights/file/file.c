@@ -108,8 +108,8 @@ void kt_file_close(struct kt_file *file)
 static enum kt_status report_shrunk(const struct kt_file *file, uint64_t size, struct kt_error *error)
 {
     return kt_fail(error, KT_E_IO,
-                   "%s: was %" PRIu64 " bytes long when it was opened and is %" PRIu64
-                   " now; something else writes to it: open it again when that is done",
+                   "%s: size changed from %" PRIu64 " to %" PRIu64
+                   " bytes after opening; another process is writing the file: open it again afterwards",
                    file->label, file->size, size);
 }
 
@@ -154,7 +154,7 @@ static enum kt_status check_rest(const struct kt_reader *reader, uint64_t size, 
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
                    "%s: byte %" PRIu64 ": %s takes %" PRIu64 " bytes, but the file ends after %" PRIu64
-                   ": it is cut off or damaged",
+                   ": the file is truncated or damaged",
                    file->label, reader->at, what, size, file->size - reader->at);
 }
 
@@ -170,8 +170,7 @@ static enum kt_status check_hole(struct kt_reader *reader, const char *what, str
     if (reader->at < reader->solid)
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
-                   "%s: byte %" PRIu64
-                   ": %s lies in a hole of the file, where nothing was ever written: it is "
+                   "%s: byte %" PRIu64 ": %s is in a hole of the file, which was never written: it is "
                    "damaged",
                    file->label, reader->at, what);
 }

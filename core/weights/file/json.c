@@ -134,7 +134,7 @@ static enum kt_status scan_file(const struct kt_file *file, uint64_t offset, uin
             status = scan_bytes(&scan, file, offset + at, chunk, count, size, bounds, error);
     }
     if (status == KT_OK && (scan.depth > 0 || scan.quoted))
-        return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is no JSON: it ends too early",
+        return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is not JSON: it ends too early",
                        file->label, offset + size, bounds->what);
     return status;
 }
@@ -186,7 +186,7 @@ static enum kt_status parse(const struct kt_file *file, uint64_t offset, const c
     if (dropped || !problem.text[0])
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to parse %s", file->label, what);
     bool clean = kt_name_valid(problem.text, strlen(problem.text));
-    return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is no JSON: %s", file->label,
+    return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is not JSON: %s", file->label,
                    offset + (uint64_t)problem.position, what,
                    clean ? problem.text : "a control character or no UTF-8");
 }
@@ -243,7 +243,7 @@ enum { MOST_COMMAS = 1 << 16, LEAST_WINDOW = 1 << 16 };
 
 static enum kt_status fail_members(const struct members *members, const char *problem, struct kt_error *error)
 {
-    return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is no JSON: %s", members->file->label,
+    return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is not JSON: %s", members->file->label,
                    members->offset + members->first + members->at, members->bounds->what, problem);
 }
 
@@ -404,11 +404,11 @@ enum kt_status kt_json_text(const char *label, const json_t *root, const struct 
     kt_file_label(label, file.label);
     if (!made)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for %s", label, bounds->what);
-    enum kt_status status = *size <= bounds->largest
-                                ? parse(&file, 0, made, *size, bounds, &same, error)
-                                : kt_fail(error, KT_E_INVALID,
-                                          "%s: %s would take %zu bytes; at most %" PRIu64 " can be read back",
-                                          label, bounds->what, *size, bounds->largest);
+    enum kt_status status =
+        *size <= bounds->largest
+            ? parse(&file, 0, made, *size, bounds, &same, error)
+            : kt_fail(error, KT_E_INVALID, "%s: %s would be %zu bytes; at most %" PRIu64 " can be read back",
+                      label, bounds->what, *size, bounds->largest);
     if (status == KT_E_FORMAT || (status == KT_OK && !json_equal(root, same)))
         status = kt_fail(error, KT_E_NOMEM, "%s: no memory for all of %s", label, bounds->what);
     json_decref(same);
@@ -446,10 +446,10 @@ enum kt_status kt_json_read_text(const char *label, const json_t *value, const c
         return KT_OK;
     const char *said = json_string_value(value);
     if (!said || strlen(said) >= size || !kt_name_valid(said, strlen(said)))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: key \"%s\" must be a string of at most %zu letters, none of them a "
-                       "control character",
-                       label, key, size - 1);
+        return kt_fail(
+            error, KT_E_FORMAT,
+            "%s: key \"%s\" must be a string of at most %zu characters, none of them a control character",
+            label, key, size - 1);
     memcpy(text, said, strlen(said) + 1);
     return KT_OK;
 }

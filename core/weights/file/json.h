@@ -21,7 +21,7 @@ extern const struct kt_json_bounds kt_safetensors_bounds;
 
 /* Parses an object, `size` bytes of the file from byte `offset` on, member by member: strict JSON, and each
  * costs memory of its own only. `take` gets the key and the value, which it may keep a reference of; a key
- * that stands twice is its to find. */
+ * that occurs twice is its to find. */
 typedef enum kt_status (*kt_json_member_fn)(void *data, const char *key, json_t *value,
                                             struct kt_error *error);
 enum kt_status kt_json_members(const struct kt_file *file, uint64_t offset, uint64_t size,

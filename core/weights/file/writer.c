@@ -37,8 +37,7 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
     size_t length = info->name ? strlen(info->name) : 0;
     if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(info->name, length))
         return kt_fail(error, KT_E_INVALID,
-                       "%s: a tensor's name must have 1 to %d letters, none of them a "
-                       "control character",
+                       "%s: a tensor's name must have 1 to %d characters, none of them a control character",
                        writer->out.label, KT_NAME_SIZE);
     const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
     if (!dtype || !dtype->safetensors || dtype->elements != 1)
@@ -60,7 +59,7 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
     if (!fits || json_object_get(root, info->name) || strcmp(info->name, "__metadata__") == 0) {
         json_decref(shape);
         return kt_fail(error, KT_E_INVALID, "%s: tensor \"%s\" %s", writer->out.label, info->name,
-                       fits ? "stands twice" : "is too large, or has too many dimensions");
+                       fits ? "is a duplicate" : "is too large, or has too many dimensions");
     }
     json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype->safetensors, "shape", shape,
                               "data_offsets", (json_int_t)writer->size, (json_int_t)end);

@@ -119,7 +119,7 @@ enum kt_status kt_gguf_read_name(struct kt_gguf *gguf, const char *what, char **
         return status;
     if (length == 0 || length > KT_LONGEST_NAME)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": %s has %" PRIu64 " letters; 1 to %d are allowed",
+                       "%s: byte %" PRIu64 ": %s has %" PRIu64 " characters; 1 to %d are allowed",
                        reader->file->label, at, what, length, KT_LONGEST_NAME);
     if (length > reader->file->size - reader->at)
         return kt_reader_skip(reader, length, what, error); /* which fails */
@@ -248,7 +248,8 @@ static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key
     if (status == KT_OK && architecture &&
         (length >= size || length == 0 || !kt_name_valid(text, (size_t)length)))
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": key \"general.architecture\" is no name of 1 to %zu letters",
+                       "%s: byte %" PRIu64
+                       ": key \"general.architecture\" is not a name of 1 to %zu characters",
                        kt_gguf_label(gguf), key->at, size - 1);
     if (status == KT_OK && name && !kt_name_valid(text, (size_t)length))
         text[0] = 0;
@@ -324,7 +325,7 @@ static enum kt_status read_keys(struct kt_gguf *gguf, uint64_t count, struct kt_
     for (uint64_t i = 1; i < gguf->n_keys; i++)
         if (strcmp(gguf->key[i - 1].name, gguf->key[i].name) == 0)
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: key \"%s\" stands twice, at byte %" PRIu64 " and at byte %" PRIu64,
+                           "%s: key \"%s\" is a duplicate, at byte %" PRIu64 " and at byte %" PRIu64,
                            kt_gguf_label(gguf), gguf->key[i].name, gguf->key[i - 1].at, gguf->key[i].at);
     return KT_OK;
 }
@@ -365,7 +366,7 @@ static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error
     uint32_t version = 0;
     enum kt_status status = kt_reader_get(&gguf->reader, magic, sizeof magic, "the magic", error);
     if (status == KT_OK && memcmp(magic, KT_GGUF_MAGIC, sizeof magic) != 0)
-        return kt_fail(error, KT_E_FORMAT, "%s: is no GGUF file", label);
+        return kt_fail(error, KT_E_FORMAT, "%s: not a GGUF file", label);
     if (status == KT_OK)
         status = kt_reader_u32(&gguf->reader, &version, "the version", error);
     if (status != KT_OK || version == 2 || version == 3)

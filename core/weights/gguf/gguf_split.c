@@ -79,19 +79,17 @@ static enum kt_status check_split(const struct kt_gguf *gguf, const struct split
 {
     if (split->count != count)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: by its name it is file %" PRIu32 " of %" PRIu32
-                       ", but key \"split.count\" is %" PRIu64
-                       "; give all files of a model the names that they had",
+                       "%s: named as file %" PRIu32 " of %" PRIu32 ", but key \"split.count\" is %" PRIu64
+                       "; restore the original names of all files",
                        kt_gguf_label(gguf), number, count, split->count);
     if (!split->has_no)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: is a part of a model, but has no key \"split.no\" to say which",
+        return kt_fail(error, KT_E_FORMAT, "%s: is a part of a model, but has no key \"split.no\"",
                        kt_gguf_label(gguf));
     if (split->no != number - 1)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: by its name it is file %" PRIu32 " of %" PRIu32
+                       "%s: named as file %" PRIu32 " of %" PRIu32
                        ", but key \"split.no\", which counts from 0, is %" PRIu64
-                       "; give all files of a model the names that they had",
+                       "; restore the original names of all files",
                        kt_gguf_label(gguf), number, count, split->no);
     return KT_OK;
 }
@@ -105,8 +103,8 @@ static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path, 
         return KT_OK;
     if (split->count <= 1)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: by its name it is file %" PRIu32 " of %" PRIu32
-                       ", but no key \"split.count\" says so; give a whole model another name",
+                       "%s: named as file %" PRIu32 " of %" PRIu32
+                       ", but key \"split.count\" is missing; rename the file if it is a complete model",
                        kt_gguf_label(gguf), name->number, name->count);
     if (split->count > LARGEST_FILES)
         return kt_fail(error, KT_E_UNSUPPORTED,

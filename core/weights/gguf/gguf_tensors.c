@@ -171,7 +171,8 @@ static enum kt_status place_tensors(struct kt_gguf *gguf, uint64_t first, struct
             end > size)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\", %" PRIu64 " bytes from byte %" PRIu64
-                           " on, reaches beyond the end of the file at %" PRIu64 ": it is cut off or damaged",
+                           " on, reaches beyond the end of the file at %" PRIu64
+                           ": the file is truncated or damaged",
                            kt_gguf_label(gguf), info->name, info->size, info->offset, size);
     }
     return size_unknown(gguf, first, error);

@@ -101,8 +101,8 @@ static enum kt_status check_complete(const struct kt_checkpoint *checkpoint, con
             kt_piece_label(checkpoint, &pieces[0], label, sizeof label);
             kt_piece_label(checkpoint, &pieces[i], other, sizeof other);
             return kt_fail(error, KT_E_FORMAT,
-                           "%s and %.200s: layer %" PRIu32 " mixes two methods, %s and %s: take the "
-                           "files of one of them away, or " ADVICE,
+                           "%s and %.200s: layer %" PRIu32
+                           " mixes two methods, %s and %s: remove the files of one of them, or " ADVICE,
                            label, other, packed->layer, kt_packing_names[pieces[0].packing],
                            kt_packing_names[pieces[i].packing]);
         }
@@ -115,10 +115,9 @@ static enum kt_status check_complete(const struct kt_checkpoint *checkpoint, con
         wanted.size = 0;
         kt_piece_label(checkpoint, order < 0 ? &wanted : &pieces[i], label, sizeof label);
         if (order > 0)
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s is there twice, with other sizes: take the files of an older run away, "
-                           "or " ADVICE,
-                           label);
+            return kt_fail(
+                error, KT_E_FORMAT,
+                "%s exists twice with different sizes: remove the files of an older run, or " ADVICE, label);
         return kt_fail(error, KT_E_FORMAT,
                        "%s is missing: layer %" PRIu32 " has %" PRIu32 " experts in %" PRIu32
                        " NUMA parts, so %" PRIu64 " packed weights and scales, but %" PRIu64
@@ -129,7 +128,7 @@ static enum kt_status check_complete(const struct kt_checkpoint *checkpoint, con
         return KT_OK;
     kt_piece_label(checkpoint, &pieces[n_expected], label, sizeof label);
     return kt_fail(error, KT_E_FORMAT,
-                   "%s is there twice, with other sizes: take the files of an older run away, or " ADVICE,
+                   "%s exists twice with different sizes: remove the files of an older run, or " ADVICE,
                    label);
 }
 

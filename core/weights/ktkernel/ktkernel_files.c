@@ -115,10 +115,11 @@ static enum kt_status visit_layer(struct listing *listing, const char *folder, c
         return KT_OK;
     enum kt_status status = enter(listing, folder, name, visit_part);
     if (status == KT_OK && listing->pieces->n == before)
-        status = kt_fail(listing->error, KT_E_FORMAT,
-                         "%s: folder %s holds no file like _numa_0/INT8_gate_0_64Byte_quant_.kt: take it "
-                         "away, or convert the original checkpoint with `kt convert`",
-                         listing->checkpoint->label, name);
+        status = kt_fail(
+            listing->error, KT_E_FORMAT,
+            "%s: folder %s holds no file like _numa_0/INT8_gate_0_64Byte_quant_.kt: remove it, or convert "
+            "the original checkpoint with `kt convert`",
+            listing->checkpoint->label, name);
     return status;
 }
 

@@ -115,8 +115,8 @@ enum kt_status kt_piece_open(const struct kt_checkpoint *checkpoint, const struc
     if (status != KT_OK || file->size == piece->size)
         return status;
     status = kt_fail(error, KT_E_FORMAT,
-                     "%s: has %" PRIu64 " bytes, its name says %" PRIu64
-                     ": it is cut off or damaged; convert the original checkpoint with `kt convert`",
+                     "%s: has %" PRIu64 " bytes, but its name has %" PRIu64
+                     ": the file is truncated or damaged; convert the original checkpoint with `kt convert`",
                      file->label, file->size, piece->size);
     kt_file_close(file);
     return status;

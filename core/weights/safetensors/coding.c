@@ -80,11 +80,10 @@ static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, bool f
     const char *format = weight->info.dtype == KT_DTYPE_F8_E4M3 ? "FP8" : kt_coding_name(coding);
     if (fused && coding == KT_CODING_PLAIN)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: tensor \"%s\" belongs to a format that cannot be read here, %s with scales "
+                       "%s: tensor \"%s\" has an unsupported format, %s with scales "
                        "in fused tensors",
                        kt_tensor_label(checkpoint, scale), scale->info.name, format);
-    return kt_fail(error, KT_E_UNSUPPORTED,
-                   "%s: tensor \"%s\" belongs to a format that cannot be read here, %s in %s",
+    return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" has an unsupported format, %s in %s",
                    kt_tensor_label(checkpoint, weight), weight->info.name, format,
                    fused ? "fused tensors" : "tensors of an expert's own");
 }
@@ -147,8 +146,8 @@ static enum kt_status refuse_config(const struct kt_model_config *config, const 
                                     struct kt_error *error)
 {
     return kt_fail(error, KT_E_UNSUPPORTED,
-                   "%s: key \"%s\" is %s: such weights cannot be read here; tensor \"%s\" is %s",
-                   config->label, key, value, weight->info.name, kt_coding_name(coding));
+                   "%s: key \"%s\" is %s: such weights are not supported; tensor \"%s\" is %s", config->label,
+                   key, value, weight->info.name, kt_coding_name(coding));
 }
 
 /* Is it a known method that contradicts the tensors? */
@@ -347,7 +346,7 @@ static enum kt_status check_group(const struct kt_checkpoint *checkpoint,
     if (matrix->cols % wanted != 0)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", of which the %" PRIu64
-                       " columns of tensor \"%s\" are no multiple",
+                       " columns of tensor \"%s\" are not a multiple",
                        config->label, said->key, wanted, matrix->cols, scale->info.name);
     return kt_fail(error, KT_E_FORMAT,
                    "%s: key \"%s\" makes groups of %" PRIu64 " columns, but tensor \"%s\" in %s is %s: "

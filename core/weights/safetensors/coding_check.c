@@ -68,7 +68,7 @@ static enum kt_status check_order(struct kt_checkpoint *checkpoint, const struct
         if (number_of(data, info->dtype, i) != i / group)
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: tensor \"%s\": column %" PRIu64 " is of group %" PRId64 ", not %" PRIu64
-                           ": weights whose columns are not in order (desc_act) cannot be read here",
+                           ": weights whose columns are not in order (desc_act) is not supported",
                            kt_tensor_label(checkpoint, order), info->name, i,
                            info->dtype == KT_DTYPE_I64 ? (int64_t)number_of(data, info->dtype, i)
                                                        : (int32_t)(uint32_t)number_of(data, info->dtype, i),
@@ -95,7 +95,7 @@ static enum kt_status check_zeros(struct kt_checkpoint *checkpoint, const struct
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: tensor \"%s\": the zero of row %" PRIu64 ", column %" PRIu64
                            " on is stored as %" PRIu32 ", not %" PRIu32
-                           ": GPTQ weights with zeros of their own (sym = false) cannot be read here",
+                           ": GPTQ weights with zeros of their own (sym = false) is not supported",
                            kt_tensor_label(checkpoint, zeros), zeros->info.name, row,
                            i / words * matrix->scales.group_cols, word >> 4 * odd & 15, map->zero);
     }

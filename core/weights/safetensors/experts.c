@@ -125,7 +125,7 @@ static enum kt_status check_formats(const struct kt_checkpoint *checkpoint, cons
     for (uint64_t i = 0; i < n; i++)
         if (entries[i].name.role == KT_ROLE_REFUSED)
             return kt_fail(error, KT_E_UNSUPPORTED,
-                           "%s: tensor \"%s\" belongs to a format that cannot be read here, %s; a "
+                           "%s: tensor \"%s\" has an unsupported format, %s; a "
                            "later backend may",
                            kt_tensor_label(checkpoint, entries[i].tensor), entries[i].tensor->info.name,
                            entries[i].name.format);

@@ -55,7 +55,7 @@ static enum kt_status read_shape(const struct kt_file *file, const json_t *shape
         if (!json_is_integer(dim) || json_integer_value(dim) < 0 ||
             !kt_mul(*elements, (uint64_t)json_integer_value(dim), elements))
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: tensor \"%s\": element %zu of shape is no whole number of at least 0, "
+                           "%s: tensor \"%s\": element %zu of shape is not a whole number of at least 0, "
                            "or the product overflows",
                            file->label, info->name, i);
         /* Beyond so many, the slowest ones are counted as one. */
@@ -104,7 +104,7 @@ static enum kt_status read_place(const struct kt_file *file, const json_t *offse
     if (end > length)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\" ends at byte %" PRIu64 " of the data, which has %" PRIu64
-                       ": the file is cut off or damaged",
+                       ": the file is truncated or damaged",
                        file->label, info->name, end, length);
     if (!fits(info, type, elements, end - begin, &bits))
         return kt_fail(error, KT_E_FORMAT,
@@ -137,7 +137,7 @@ static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t par
     size_t length = strlen(name);
     if (length == 0 || length > KT_LONGEST_NAME || !kt_name_valid(name, length))
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: the name of a tensor has %zu letters; 1 to %d are allowed, none of them a "
+                       "%s: the name of a tensor has %zu characters; 1 to %d are allowed, none of them a "
                        "control character",
                        file->label, length, KT_LONGEST_NAME);
     const json_t *dtype = json_object_get(entry, "dtype");
@@ -170,7 +170,7 @@ static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, stru
     json_object_foreach (metadata, key, value)
         strings = strings && json_is_string(value);
     if (part->metadata)
-        return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ stands twice", part->file.label);
+        return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ is a duplicate", part->file.label);
     if (!strings)
         return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ must be an object of strings", part->file.label);
     part->metadata = json_incref(metadata);

@@ -52,8 +52,7 @@ static enum kt_status collect(struct kt_checkpoint *checkpoint, const char *name
         if (!tensor || part.role == KT_ROLE_NONE)
             continue;
         if (part.role == KT_ROLE_REFUSED)
-            return kt_fail(error, KT_E_UNSUPPORTED,
-                           "%s: tensor \"%s\" belongs to a format that cannot be read here, %s",
+            return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" has an unsupported format, %s",
                            kt_tensor_label(checkpoint, tensor), tensor->info.name, part.format);
         struct kt_tensor **slot = &map->tensor[PROJECTION][part.role];
         if (*slot)

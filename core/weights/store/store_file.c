@@ -46,7 +46,7 @@ static enum kt_status lock_file(struct kt_store_file *file, int fd, struct kt_er
         return kt_fail(error, KT_E_IO, "%s: %s: remove it", file->temporary,
                        !known    ? "cannot be looked at"
                        : regular ? "is a link to a file of another name"
-                                 : "is no regular file");
+                                 : "is not a regular file");
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, file->temporary)) {
         file->fd = fd;

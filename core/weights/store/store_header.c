@@ -123,7 +123,7 @@ static enum kt_status read_scales(const struct kt_store_reading *reading, unsign
         if (part[0] > UINT32_MAX || part[1] > UINT32_MAX || !is_format(format))
             return kt_fail(reading->error, KT_E_FORMAT,
                            "%s: %s says %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-                           " of projection %u, which no %s weights have",
+                           " of projection %u, which %s weights never have",
                            kt_store_label(reading), KT_STORE_KEY_SOURCE_SCALES, part[0], part[1], part[2],
                            part[3], p, kt_dtype_name(format->dtype));
     }
@@ -136,7 +136,7 @@ enum kt_status kt_store_formats(const struct kt_store_reading *reading, unsigned
     enum kt_status status = kt_store_numbers(reading, KT_STORE_KEY_SOURCE_TYPES, n, types);
     for (unsigned p = 0; p < n && status == KT_OK; p++) {
         if (types[p] > UINT32_MAX || !kt_dtype_decodes((uint32_t)types[p]))
-            return kt_fail(reading->error, KT_E_FORMAT, "%s: %s names type %" PRIu64 ", which is none",
+            return kt_fail(reading->error, KT_E_FORMAT, "%s: %s has type %" PRIu64 ", which is none",
                            kt_store_label(reading), KT_STORE_KEY_SOURCE_TYPES, types[p]);
         formats[p] = (struct kt_format){.dtype = (uint32_t)types[p]};
     }

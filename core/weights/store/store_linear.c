@@ -76,7 +76,7 @@ static enum kt_status check_header(const struct kt_store_reading *reading, const
     char what[KT_NAME_SIZE + 16], name[KT_STORE_NAME_SIZE];
     if (!*linear || strlen(linear) > KT_STORE_LINEAR_SIZE || !kt_name_valid(linear, strlen(linear)))
         return kt_fail(reading->error, KT_E_FORMAT,
-                       "%s: %s has %zu letters; 1 to %d are allowed, none of them a control character",
+                       "%s: %s has %zu characters; 1 to %d are allowed, none of them a control character",
                        kt_store_label(reading), KT_STORE_KEY_LINEAR, strlen(linear), KT_STORE_LINEAR_SIZE);
     (void)snprintf(what, sizeof what, "linear \"%s\"", linear);
     kt_store_name_linear(linear, name);

@@ -107,7 +107,7 @@ static uint64_t find_slot(const struct kt_tensors *tensors, const char *name)
 }
 
 /* Enters the tensors that are where the index puts them, or else the strays among them. Refuses names that
- * stand twice, but marks strays whose name has its place as copies. */
+ * are duplicates, but marks strays whose name has its place as copies. */
 static enum kt_status enter_names(struct kt_checkpoint *checkpoint, bool strays, struct kt_error *error)
 {
     struct kt_tensors *tensors = &checkpoint->tensors;

@@ -24,7 +24,7 @@ enum kt_status kt_tensor_check_type(const struct kt_checkpoint *checkpoint, cons
                                     struct kt_error *error);
 
 /* Sorts the tensors by file and offset; refuses duplicate names and tensors that overlap. A stray of a name
- * that another file has in its place is no duplicate, but a copy. */
+ * that another file has in its place is not a duplicate, but a copy. */
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 
 /* Drops the copies from the indexed list, and returns how many there were. */

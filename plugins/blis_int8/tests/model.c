@@ -47,13 +47,13 @@ static const struct {
     const char *variant, *reason;
 } unfit[] = {
     {"old", "is version \"AOCL-BLAS 4.1.0 Build 20230630\"; 4.2 is needed"},
-    {"upstream", "calls itself \"0.9.0\", which is no version of AOCL"},
+    {"upstream", "calls itself \"0.9.0\", which is not a version of AOCL"},
     {"mute", "does not say its version"},
     {"bare", "has no aocl_get_reorder_buf_size_s8s8s32os32: it is no AOCL-DLP, nor an AOCL-BLAS with"},
-    {"zero", "wants 0 bytes for a matrix of 532480: it does not know this CPU"},
-    {"vast", "wants 18446744073709551615 bytes"},
-    {"idle", "does not multiply"},
-    {"inexact", "does not multiply"},
+    {"zero", "requests 0 bytes for a matrix of 532480 bytes; it does not support this CPU"},
+    {"vast", "requests 18446744073709551615 bytes"},
+    {"idle", "failed its self-test"},
+    {"inexact", "failed its self-test"},
 };
 
 static const char *const fit[] = {"good", "dlp"};

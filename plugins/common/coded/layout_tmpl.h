@@ -58,8 +58,8 @@ static enum kt_status check_format(const struct instance *self, const struct kt_
     uint64_t k = p == KT_DOWN ? shape->intermediate_size : shape->hidden_size;
     if (!takes_format(format))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              BACKEND ": the %s is %s with %s%s%s, which this plugin does not "
-                                      "take: it takes " TAKES,
+                              BACKEND
+                              ": the %s is %s with %s%s%s, which is not supported; supported are " TAKES,
                               name_projection(shape, p), self->host->dtype_name(format->dtype),
                               format->scale_dtype ? "scales in " : "no scales",
                               format->scale_dtype ? self->host->dtype_name(format->scale_dtype) : "",
@@ -81,9 +81,9 @@ static enum kt_status check_layout(const struct instance *self, const struct kt_
     for (int p = first_projection(shape); p <= KT_DOWN && status == KT_OK; p++)
         status = check_format(self, shape, p, error);
     if (status == KT_OK && !is_linear(shape) && !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
-        status = kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                BACKEND ": the gate and up projections differ in format or groups, which "
-                                        "this plugin does not take");
+        status = kt_plugin_fail(
+            error, KT_E_UNSUPPORTED,
+            BACKEND ": the gate and up projections differ in format or groups, which is not supported");
     return status;
 }
 

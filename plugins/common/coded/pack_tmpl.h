@@ -67,7 +67,7 @@ static enum kt_status pack_scale(const struct coded *coded, const struct source_
     float value = read_value(scales, rows->begin + row, group);
     if (value - value != 0.0f)
         return kt_plugin_fail(error, KT_E_FORMAT,
-                              BACKEND ": %s: the scale of row %llu and group %llu is no finite number",
+                              BACKEND ": %s: the scale of row %llu and group %llu is not a finite number",
                               rows->view->name ? rows->view->name : "a weight view",
                               (unsigned long long)(rows->begin + row), (unsigned long long)group);
     if (coded->form == SCALE_ONE)

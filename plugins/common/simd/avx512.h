@@ -15,7 +15,7 @@
 #define VEC_DOT_WIDE VEC_VNNI
 #define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */
 #define VEC_FLOAT_FMA "vfmadd"                              /* what vf_fma does */
-/* Into L2: the hardware prefetcher goes on from there. */
+/* Into L2: the hardware prefetcher continues from there. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 
 typedef __m512i vi;
@@ -40,7 +40,7 @@ INLINE vi vi_keep(vi v)
 /* A sum that is to be made now: compilers put sums of integers off, and keep what waits in memory. */
 INLINE vi vi_in_order(vi v)
 {
-#ifdef __AVX512F__ /* where it is emulated, v is no register */
+#ifdef __AVX512F__ /* where it is emulated, v is not a register */
     __asm__("" : "+v"(v));
 #endif
     return v;

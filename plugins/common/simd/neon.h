@@ -19,7 +19,7 @@
 #define VEC_PARTS 4
 #define VEC_DOT_WIDE 1
 #define VEC_FLOAT_FMA "fmla" /* what vf_fma does */
-/* Into L2: the hardware prefetcher goes on from there. */
+/* Into L2: the hardware prefetcher continues from there. */
 #define PREFETCH(address) __builtin_prefetch((address), 0, 2)
 
 typedef int32x4_t vi;

@@ -76,7 +76,7 @@ INLINE g4_sum g4_start(vi zeros, const int16_t *sums)
     return zeros;
 }
 
-/* ... go on with 4 products of codes and activations in each lane, 8 times ... */
+/* ... continue with 4 products of codes and activations in each lane, 8 times ... */
 INLINE g4_sum g4_add(g4_sum sum, vi code, x8 x)
 {
     for (int i = 0; i < 16; i++)

@@ -73,7 +73,7 @@ static enum kt_status size_panels(const void *library, struct kt_layout *layout,
 {
     uint64_t k = count_columns(layout, stage), size = VENDOR->size(library, k, MATRIX_ROWS);
     if (size < k * MATRIX_ROWS || size > 2 * k * MATRIX_ROWS)
-        return kt_plugin_fail(error, KT_E_UNSUPPORTED, BACKEND ": %s wants %llu bytes for %d x %llu",
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, BACKEND ": %s requests %llu bytes for %d x %llu",
                               VENDOR->name, (unsigned long long)size, MATRIX_ROWS, (unsigned long long)k);
     size = round_up(size, 64) + MATRIX_SCALES;
     layout->words[WORD_MATRIX + stage] = size;

@@ -70,7 +70,7 @@ static enum kt_status open_any(const struct kt_host *host, const struct library 
         return kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s", text);
     for (size_t i = 0; i < library->n_names; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", library->names[i]);
-    return kt_plugin_fail(error, KT_E_UNSUPPORTED, "the dynamic linker knows none of %s", text);
+    return kt_plugin_fail(error, KT_E_UNSUPPORTED, "the dynamic linker finds none of %s", text);
 }
 
 /* `value` is the option's: LIBRARY_AUTO, LIBRARY_NONE, an absolute path, which must be as safe as a plugin's,

@@ -64,10 +64,10 @@ static enum kt_status selftest_product(const struct kt_host *host, const char *n
     const uint64_t size_c = SELFTEST_M * SELFTEST_N * sizeof(int32_t);
     uint64_t size = vendor->size(library, SELFTEST_K, SELFTEST_N);
     if (size < size_b || size > 2 * size_b)
-        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              "%s wants %llu bytes for a matrix of %llu: it "
-                              "does not know this CPU",
-                              name, (unsigned long long)size, (unsigned long long)size_b);
+        return kt_plugin_fail(
+            error, KT_E_UNSUPPORTED,
+            "%s requests %llu bytes for a matrix of %llu bytes; it does not support this CPU", name,
+            (unsigned long long)size, (unsigned long long)size_b);
     uint64_t whole = size_c + size_a + size_b + size + 3 * 64;
     uint8_t *memory = host->allocate(host, whole);
     if (!memory)
@@ -76,9 +76,7 @@ static enum kt_status selftest_product(const struct kt_host *host, const char *n
     bool right = computes(vendor, library, a, b, b + (size_b + 63) / 64 * 64, (int32_t *)(void *)memory);
     host->release(host, memory, whole);
     return right ? KT_OK
-                 : kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  "%s does not multiply: a product of "
-                                  "it was not what it should be",
+                 : kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s failed its self-test: a product was incorrect",
                                   name);
 }
 

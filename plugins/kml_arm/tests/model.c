@@ -48,9 +48,9 @@ static const struct {
     const char *variant, *reason;
 } unfit[] = {
     {"bare", "has no cblas_gemm_s8s8s32: it is no KML"},
-    {"idle", "does not multiply"},
-    {"inexact", "does not multiply"},
-    {"rounds", "does not multiply"},
+    {"idle", "failed its self-test"},
+    {"inexact", "failed its self-test"},
+    {"rounds", "failed its self-test"},
 };
 
 static const char *const fit[] = {"good", "long", "shared"};

@@ -139,7 +139,7 @@ static inline simde__m512i madd_epi16(simde__m512i a, simde__m512i b)
                    _mm256_madd_epi16(half_si(a, 1), half_si(b, 1)));
 }
 
-/* SIMDe adds and multiplies narrow numbers as C does, where too large a sum is no number. */
+/* SIMDe adds and multiplies narrow numbers as C does, where too large a sum is not a number. */
 static inline simde__m512i add_epi8(simde__m512i a, simde__m512i b)
 {
     return join_si(_mm256_add_epi8(half_si(a, 0), half_si(b, 0)),

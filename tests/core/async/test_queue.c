@@ -166,7 +166,7 @@ START_TEST(test_load_while_busy)
 }
 END_TEST
 
-/* A forked child has no queue: it is told so instead of waiting for ever. */
+/* A forked child has no queue: it is told so instead of waiting forever. */
 START_TEST(test_fork)
 {
     struct fixture fixture = {0};

@@ -174,7 +174,7 @@ START_TEST(wrong_batches)
         else
             items[0].output = (char *)items[0].output + 1;
         ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
-                 "item 0: queries or output are at an address that is no multiple");
+                 "item 0: queries or output are at an address that is not a multiple");
     }
     items[0] = request.item, batch.n_items = 10;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "10 items; at most 9");

@@ -250,7 +250,7 @@ END_TEST
 START_TEST(truncated_objects)
 {
     static const char *const texts[] = {"is an empty file", "is not an ELF file",
-                                        "ends inside its ELF header", "is cut short or damaged"};
+                                        "ends inside its ELF header", "is truncated or damaged"};
     static const struct {
         off_t size;
         int text;

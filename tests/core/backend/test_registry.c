@@ -75,7 +75,7 @@ static const struct {
     {"short_struct", KT_BACKEND_FAILED, "struct_size is 20"},
     {"long_struct", KT_BACKEND_FAILED, "struct_size says 1000000 bytes, but its symbol has"},
     {"function_symbol", KT_BACKEND_FAILED, "is a function"},
-    {"tiny_symbol", KT_BACKEND_FAILED, "is no struct kt_plugin"},
+    {"tiny_symbol", KT_BACKEND_FAILED, "is not a struct kt_plugin"},
     {"unresolved", KT_BACKEND_FAILED, "cannot be loaded: undefined symbol: kt_nobody_has_this"},
     {"other_name", KT_BACKEND_FAILED, "calls itself \"somebody\""},
     {"null_levels", KT_BACKEND_FAILED, "no list of them"},
@@ -130,8 +130,8 @@ START_TEST(dropins_that_cannot_be_used_harm_no_other)
     struct kt_registry *registry = registry_open_all();
     registry_expect(registry, "half", KT_BACKEND_FAILED, "kt_ha is not in ");
     registry_expect(registry, "torn", KT_BACKEND_FAILED, "torn.ini:3: neither [section] nor key = value");
-    registry_expect(registry, "twin", KT_BACKEND_FAILED, "twin_two.ini:1: [plugin.twin] stands in ");
-    registry_expect(registry, "twin", KT_BACKEND_FAILED, "twin_one.ini too; remove one of the two files");
+    registry_expect(registry, "twin", KT_BACKEND_FAILED, "twin_two.ini:1: [plugin.twin] is also defined in ");
+    registry_expect(registry, "twin", KT_BACKEND_FAILED, "twin_one.ini; remove one of the files");
     registry_expect(registry, "torn_off", KT_BACKEND_DISABLED, "disabled by ");
     registry_expect(registry, "fake", KT_BACKEND_LOADED, "");
     kt_registry_destroy(registry);
@@ -190,7 +190,7 @@ START_TEST(disabled_by_a_line)
 }
 END_TEST
 
-/* The file is no plugin: were it opened, the state would say so. */
+/* The file is not a plugin: were it opened, the state would say so. */
 START_TEST(a_plugin_that_the_cpu_cannot_run_is_not_opened)
 {
     sandbox_write("lib/kt_text.so", "hello\n");
@@ -243,7 +243,7 @@ START_TEST(levels_by_name)
     registry_add_plugin("fake", "level = avx3\n");
     registry = registry_open_all();
     const struct kt_backend *fake =
-        registry_expect(registry, "fake", KT_BACKEND_FAILED, "none of its levels: auto future swift");
+        registry_expect(registry, "fake", KT_BACKEND_FAILED, "not one of its levels: auto future swift");
     ck_assert_str_eq(fake->levels, "future swift scalar"); /* still there to be shown */
     ck_assert_ptr_nonnull(fake->plugin);
     ck_assert_ptr_nonnull(fake->values);

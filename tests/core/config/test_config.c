@@ -234,7 +234,7 @@ static const struct {
     {"core.threads=x", "must be a whole number"},
     {"cores.threads=2", "did you mean [core]?"},
     {"plugin.fakes.level=avx2", "no plugin \"fakes\" is configured (did you mean fake?)"},
-    {"plugin.zebra.level=avx2", "needs plugin.zebra.module=FILE too"},
+    {"plugin.zebra.level=avx2", "also requires plugin.zebra.module=FILE"},
     {"plugin.reference.level=avx2", "built in"},
     {"plugin..level=avx2", "lower-case letters"},
     {"plugin.fake.module=", "without this setting it is kt_fake.so"},

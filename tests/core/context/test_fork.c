@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_fork.c - a child that is forked while other threads of its parent are within the library: it is told
- * that it cannot go on with what they worked on, frees what it has, and waits for nothing.
+ * that it cannot continue with what they worked on, frees what it has, and waits for nothing.
  */
 #include "core/async/host_call.h"
 #include "core/base/lock.h"
@@ -108,7 +108,7 @@ static void *take_often(void *argument)
     return NULL;
 }
 
-/* The first ones to come make the lock anew. */
+/* The first ones to come make the lock again. */
 static int threads_take(void)
 {
     pthread_t thread[4];

@@ -174,7 +174,7 @@ START_TEST(addresses)
             forward.output = (char *)good.output + by;
         ck_assert_int_eq(kt_layer_forward(fixture.layer, &forward, &error), KT_E_INVALID);
         ck_assert_msg(strstr(error.message, words[i % 4]) &&
-                          strstr(error.message, "no multiple of its numbers'"),
+                          strstr(error.message, "not a multiple of its numbers'"),
                       "%s", error.message);
     }
     fixture_model(&fixture);

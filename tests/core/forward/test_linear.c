@@ -502,7 +502,7 @@ START_TEST(wrong_calls)
     batch.input_dtype = KT_DTYPE_F32;
     batch.input = (const char *)input.data + 2;
     ck_fails(kt_linear_forward(&batch, &ck_error), KT_E_INVALID,
-             "input is at an address that is no multiple of its numbers' 4 bytes");
+             "input is at an address that is not a multiple of its numbers' 4 bytes");
     batch.input = input.data;
     to[1].output = (char *)output.data + 1;
     ck_fails(kt_linear_forward(&batch, &ck_error), KT_E_INVALID, "output is at an address");

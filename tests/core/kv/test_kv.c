@@ -315,7 +315,8 @@ START_TEST(positions_out_of_order)
     params.max_tokens = 200;
     ck_ok(kt_kv_create(context, &params, &kv, &ck_error));
     ck_ok(kt_kv_sequence_open(kv, &sequence, &ck_error));
-    ck_says(kt_kv_sequence_reserve(sequence, 5, 1, &error), &error, KT_E_STATE, "position 5, expected 0");
+    ck_says(kt_kv_sequence_reserve(sequence, 5, 1, &error), &error, KT_E_STATE,
+            "position is 5, but must be 0");
     ck_says(kt_kv_sequence_reserve(sequence, 0, 201, &error), &error, KT_E_RANGE,
             "201 tokens at position 0: a sequence has at most 200");
     ck_says(kt_kv_sequence_reserve(sequence, 0, UINT64_MAX, &error), &error, KT_E_RANGE, "at most 200");

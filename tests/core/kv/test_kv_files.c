@@ -288,7 +288,7 @@ START_TEST(damaged_everywhere)
     ck_assert_uint_lt(size, 4000);
     for (size_t at = 0; at < size; at++) {
         spill(path, data, at);
-        refuse(kv, path, "cut off", at);
+        refuse(kv, path, "truncated", at);
         data[at] ^= (unsigned char)(1 << at % 8);
         spill(path, data, size);
         refuse(kv, path, "a bit", at);

@@ -226,8 +226,8 @@ START_TEST(full_cache)
             ck_ok(kt_kv_sequence_open(kv, &sequence[s], &ck_error));
     struct kt_kv_sequence *more = NULL;
     ck_says(kt_kv_sequence_open(kv, &more, &error), &error, KT_E_NOMEM,
-            "one more sequence is wanted, and all 8 are open");
-    ck_says(kt_kv_sequence_fork(sequence[3], 64, &more, &error), &error, KT_E_NOMEM, "all 8 are open");
+            "cannot open a sequence: all 8 are in use");
+    ck_says(kt_kv_sequence_fork(sequence[3], 64, &more, &error), &error, KT_E_NOMEM, "all 8 are in use");
     finish();
 }
 END_TEST
@@ -297,7 +297,7 @@ START_TEST(states)
     fill_states(0, 20);
     check_states(1, 10);
     ck_says(kt_kv_sequence_truncate(sequence[0], 70, &error), &error, KT_E_UNSUPPORTED,
-            "the first 70 of 75 tokens: states cannot be taken back; fork the sequence");
+            "the first 70 of 75 tokens: states cannot be truncated; fork the sequence");
     ck_says(kt_kv_sequence_fork(sequence[0], 64, &sequence[2], &error), &error, KT_E_UNSUPPORTED,
             "or keep 0 tokens");
     ck_ok(kt_kv_sequence_truncate(sequence[0], 75, &ck_error));

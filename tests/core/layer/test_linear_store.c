@@ -128,7 +128,7 @@ START_TEST(what_is_used_in_place_is_not_stored)
         return;
     struct kt_view view = random_view(&q4_k.weights, 32, 256);
     ck_assert_int_eq(stored_try(context, "llamafile", &view, NULL, NAME, &error), KT_E_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(error.message, "what backend llamafile makes of weights cannot be stored"));
+    ck_assert_ptr_nonnull(strstr(error.message, "weights packed by backend llamafile cannot be stored"));
     ck_assert_int_eq(rmdir(stored_folder), 0); /* nothing is in it */
     random_view_free(&view);
     kt_context_destroy(context);

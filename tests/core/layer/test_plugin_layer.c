@@ -252,7 +252,7 @@ START_TEST(a_plugin_that_lies)
         {"panels", "panel_rows[1] = 18446744073709551615"},
         {"size", "scratch_size"},
         {"y", "y_dtype = 77"},
-        {"shape", "changed the shape"},
+        {"shape", "changed the requested shape"},
         {"text", "AAAA"},
         {"no_text", "without a reason"},
         {"pack", "packing failed without a reason"},
@@ -286,7 +286,7 @@ static const struct {
     {8192, "failed in gate_up of expert 0: gate_up was asked to fail"},
     {16384, "failed in act_pack of h of expert 0: act_pack of h was asked to fail"},
     {32768, "failed in down of expert 0: down was asked to fail"},
-    {65536, "failed in gate_up of expert 0: no reason was given"},
+    {65536, "failed in gate_up of expert 0: no reason given"},
 };
 enum { N_FAILURES = sizeof failures / sizeof failures[0] };
 

@@ -67,7 +67,7 @@ START_TEST(weights_of_the_callers_own_are_stored_alike)
     }
     kt_checkpoint_close(checkpoint);
     ck_assert_int_eq(store_views(3, 3, &error), KT_E_INVALID);
-    ck_assert_ptr_nonnull(strstr(error.message, "3 are given"));
+    ck_assert_ptr_nonnull(strstr(error.message, "3 were passed"));
     ck_assert_int_eq(store_views(2, UINT64_MAX, &error), KT_E_RANGE);
     ck_assert_int_eq(kt_layer_store_experts(NULL, NULL, 0, 0, NULL, &error), KT_E_INVALID);
     store_layer(); /* layer 3 is now of the checkpoint, layer 0 is not */

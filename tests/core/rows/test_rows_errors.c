@@ -74,10 +74,10 @@ START_TEST(wrong_norms_are_refused)
     job.output.stride = 64;
     job.output.data = (char *)numbers + 258;
     ck_fails(kt_rows_norm(rows, &job, &ck_error), KT_E_INVALID,
-             "the output is at an address that is no mult");
+             "the output is at an address that is not a mult");
     job.output.data = numbers + 64;
     job.input.data = (char *)numbers + 1;
-    ck_fails(kt_rows_norm(rows, &job, &ck_error), KT_E_INVALID, "no multiple of its numbers' 4 bytes");
+    ck_fails(kt_rows_norm(rows, &job, &ck_error), KT_E_INVALID, "not a multiple of its numbers' 4 bytes");
     job.input.data = numbers;
     ck_ok(kt_rows_norm(rows, &job, &ck_error));
     good = job;
@@ -118,7 +118,7 @@ START_TEST(wrong_rotations_are_refused)
     job.size = 1026;
     ck_fails(kt_rows_rotate(rows, &job, &ck_error), KT_E_INVALID, "size is 1026, expected is 2 to 1024");
     job.size = 7;
-    ck_fails(kt_rows_rotate(rows, &job, &ck_error), KT_E_INVALID, "no pairs");
+    ck_fails(kt_rows_rotate(rows, &job, &ck_error), KT_E_INVALID, "must be even");
     job.size = 8;
     ck_fails(kt_rows_rotate(rows, &job, &ck_error), KT_E_INVALID,
              "data (from head to head) must not be NULL");
@@ -216,7 +216,7 @@ START_TEST(wrong_deltas_are_refused)
     job.n_key_heads = 4;
     ck_fails(kt_rows_delta(rows, &job, &ck_error), KT_E_INVALID, "n_key_heads is 4, expected is 1 to 3");
     job.n_key_heads = 2;
-    ck_fails(kt_rows_delta(rows, &job, &ck_error), KT_E_INVALID, "3 heads of values are no multiple of 2");
+    ck_fails(kt_rows_delta(rows, &job, &ck_error), KT_E_INVALID, "3 heads of values are not a multiple of 2");
     job.n_key_heads = 1;
     job.end_head = 4;
     ck_fails(kt_rows_delta(rows, &job, &ck_error), KT_E_RANGE,

@@ -58,7 +58,7 @@ static void expect_counts(const struct fixture *fixture, uint64_t times)
     kt_stats_destroy(stats);
 }
 
-/* In chunks, submitted, with masked, negative and repeated ids, and weights that are no numbers. */
+/* In chunks, submitted, with masked, negative and repeated ids, and weights that are not numbers. */
 START_TEST(layers_count)
 {
     const uint8_t mask[5] = {0, 1, 0, 0, 1};
@@ -365,11 +365,11 @@ START_TEST(wrong_tensors)
     ck_assert_msg(strstr(error.message, words) != NULL, "%s", error.message);         \
     infos[1] = good;                                                                  \
     infos[1].name = "b"
-    WRONG("\"a\" stands twice");
+    WRONG("\"a\" is a duplicate");
     infos[1].name = "__metadata__";
-    WRONG("stands twice");
+    WRONG("is a duplicate");
     infos[1].name = "";
-    WRONG("1 to 256 letters");
+    WRONG("1 to 256 characters");
     infos[1].name = "a\nb";
     WRONG("control character");
     infos[1].dtype = KT_DTYPE_Q4_K;

@@ -442,7 +442,7 @@ END_TEST
 static void expect_shrunk(enum kt_status status)
 {
     ck_assert_int_eq(status, KT_E_IO);
-    ck_assert_msg(strstr(error.message, "when it was opened") != NULL, "%s", error.message);
+    ck_assert_msg(strstr(error.message, "bytes after opening") != NULL, "%s", error.message);
 }
 
 START_TEST(file_that_shrinks)

@@ -58,7 +58,7 @@ static void fail_each(const char *path, enum kt_io io, unsigned least, int json)
             ck_assert_uint_gt(n, least);
             return;
         }
-        bool bad_json = json && status == KT_E_FORMAT && strstr(error.message, "is no JSON");
+        bool bad_json = json && status == KT_E_FORMAT && strstr(error.message, "is not JSON");
         ck_assert_msg(bad_json || (status == KT_E_NOMEM && error.status == status &&
                                    strstr(error.message, "no memory")),
                       "allocation %d: %s: %s", (int)n, kt_status_name(status), error.message);

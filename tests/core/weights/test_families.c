@@ -392,7 +392,7 @@ START_TEST(shapes_that_do_not_fit)
 }
 END_TEST
 
-/* Layers beyond the model's own are no layers of it, however they look. Those that can be read are found by
+/* Layers beyond the model's own are not layers of it, however they look. Those that can be read are found by
  * their number. */
 START_TEST(layers_beyond_the_model)
 {

@@ -174,7 +174,7 @@ START_TEST(tensors_and_their_files)
     ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, &expert, 1, &error), KT_OK);
     ck_assert_int_eq(truncate(folder_path(SECOND), second.st_size - 1), 0);
     ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, &expert, 1, &error), KT_E_IO);
-    ck_assert_ptr_nonnull(strstr(error.message, SECOND ": was"));
+    ck_assert_ptr_nonnull(strstr(error.message, SECOND ": size changed from"));
     kt_checkpoint_close(checkpoint);
 }
 END_TEST
@@ -185,12 +185,12 @@ static const struct {
     const char *fragment;
 } bad_indexes[] = {
     {"", KT_E_FORMAT, INDEX ": is empty"},
-    {"{", KT_E_FORMAT, INDEX ": byte 1: the index is no JSON"},
+    {"{", KT_E_FORMAT, INDEX ": byte 1: the index is not JSON"},
     {"[]", KT_E_FORMAT, INDEX ": must be an object with the object \"weight_map\""},
     {"{}", KT_E_FORMAT, "must be an object with the object \"weight_map\""},
     {"{\"weight_map\":[]}", KT_E_FORMAT, "must be an object with the object \"weight_map\""},
     {"{\"weight_map\":{}}", KT_E_FORMAT, "weight_map names no tensor"},
-    {"{\"weight_map\":{\"\":\"a.safetensors\"}}", KT_E_FORMAT, "in weight_map has 0 letters"},
+    {"{\"weight_map\":{\"\":\"a.safetensors\"}}", KT_E_FORMAT, "in weight_map has 0 characters"},
     {"{\"weight_map\":{\"\\u001b\":\"a.safetensors\"}}", KT_E_FORMAT, "control character"},
     {"{\"weight_map\":{\"first\":1}}", KT_E_FORMAT, "tensor \"first\": weight_map must give"},
     {"{\"weight_map\":{" ENTRY("first", "") "}}", KT_E_FORMAT, "must give the name of"},
@@ -293,7 +293,7 @@ START_TEST(an_index_decides)
     struct stat second;
     ck_assert_int_eq(stat(folder_path(SECOND), &second), 0);
     ck_assert_int_eq(truncate(folder_path(SECOND), second.st_size - 1), 0);
-    expect("", KT_E_FORMAT, "the file is cut off");
+    expect("", KT_E_FORMAT, "the file is truncated");
 }
 END_TEST
 
@@ -312,7 +312,7 @@ START_TEST(a_whole_model_beside_others)
     expect_value("config.json", "a", 1);
     folder_text(INDEX, "{\"weight_map\":");
     expect_value("", "a", 1);
-    expect(INDEX, KT_E_FORMAT, "the index is no JSON");
+    expect(INDEX, KT_E_FORMAT, "the index is not JSON");
     folder_text(INDEX, "{\"weight_map\":{\"a\":1,\"b\":[]}}"); /* damaged, and whole as JSON */
     expect_value("", "a", 1);
     folder_text(INDEX, "{\"weight_map\":{" ENTRY("a", FIRST) "}}");
@@ -327,7 +327,7 @@ START_TEST(a_whole_model_beside_others)
 }
 END_TEST
 
-/* Without an index: adapters, the makers' own names and variants are no part of the model, unless nothing
+/* Without an index: adapters, the makers' own names and variants are not a part of the model, unless nothing
  * else is there. */
 START_TEST(files_that_are_left_out)
 {
@@ -461,7 +461,7 @@ START_TEST(every_byte_changed)
 }
 END_TEST
 
-/* ---- a trained model, written anew as a folder -------------------------------------------- */
+/* ---- a trained model, written again as a folder -------------------------------------------- */
 
 static const char *const trained_names[] = {"gate", "up", "down"};
 

@@ -175,15 +175,15 @@ START_TEST(a_wrong_order)
 {
     write_part(&parts[1], THIRD);
     write_part(&parts[2], SECOND);
-    expect("", KT_E_FORMAT, SECOND ": by its name it is file 2 of 3, but key \"split.no\"");
-    expect(FIRST, KT_E_FORMAT, SECOND ": by its name it is file 2 of 3, but key \"split.no\"");
-    expect(THIRD, KT_E_FORMAT, THIRD ": by its name it is file 3 of 3, but key \"split.no\"");
+    expect("", KT_E_FORMAT, SECOND ": named as file 2 of 3, but key \"split.no\"");
+    expect(FIRST, KT_E_FORMAT, SECOND ": named as file 2 of 3, but key \"split.no\"");
+    expect(THIRD, KT_E_FORMAT, THIRD ": named as file 3 of 3, but key \"split.no\"");
     write_part(&parts[1], "m.gguf");
     expect("m.gguf", KT_E_FORMAT, "m.gguf: is one of 3 files of a model, so its name must end in");
     write_part(&parts[1], "m-2-of-3.gguf");
     expect("m-2-of-3.gguf", KT_E_FORMAT, "so its name must end in -00001-of-00003.gguf");
     write_part(&parts[1], "m-00002-of-00004.gguf");
-    expect("m-00002-of-00004.gguf", KT_E_FORMAT, "is file 2 of 4, but key \"split.count\" is 3");
+    expect("m-00002-of-00004.gguf", KT_E_FORMAT, "named as file 2 of 4, but key \"split.count\" is 3");
 }
 END_TEST
 
@@ -191,8 +191,8 @@ START_TEST(counts_that_do_not_agree)
 {
     parts[2].count = 2;
     write_parts();
-    expect(FIRST, KT_E_FORMAT, THIRD ": by its name it is file 3 of 3, but key \"split.count\" is 2");
-    expect(THIRD, KT_E_FORMAT, THIRD ": by its name it is file 3 of 3, but key \"split.count\" is 2");
+    expect(FIRST, KT_E_FORMAT, THIRD ": named as file 3 of 3, but key \"split.count\" is 2");
+    expect(THIRD, KT_E_FORMAT, THIRD ": named as file 3 of 3, but key \"split.count\" is 2");
     set_parts(2, 3);
     parts[2].tensors = 7;
     write_parts();
@@ -237,10 +237,10 @@ START_TEST(files_that_are_wrong)
     /* The keys of the split are missing. */
     struct part alone = {.begin = 2, .end = 3, .count = UINT64_MAX};
     write_part(&alone, SECOND);
-    expect(FIRST, KT_E_FORMAT, SECOND ": by its name it is file 2 of 3, but key \"split.count\"");
-    expect(SECOND, KT_E_FORMAT, "give a whole model another name");
+    expect(FIRST, KT_E_FORMAT, SECOND ": named as file 2 of 3, but key \"split.count\"");
+    expect(SECOND, KT_E_FORMAT, "rename the file if it is a complete model");
     folder_write(SECOND, "GGML0123456789012345678901234567890123456789", 40);
-    expect(FIRST, KT_E_FORMAT, SECOND ": is no GGUF file");
+    expect(FIRST, KT_E_FORMAT, SECOND ": not a GGUF file");
     write_part(&parts[1], SECOND);
     ck_assert_int_eq(truncate(folder_path(SECOND), (off_t)file.size - 1), 0);
     expect(THIRD, KT_E_FORMAT, SECOND ": tensor \"blk.0.ffn_down_exps.weight\"");
@@ -295,7 +295,7 @@ START_TEST(folders_of_several_models)
         folder_delete(names[i]);
     /* The name says GGUF, the bytes do not. */
     folder_write("x.gguf", "\2\0\0\0\0\0\0\0{}", 10);
-    expect("", KT_E_FORMAT, "x.gguf: is no GGUF file, whatever its name says");
+    expect("", KT_E_FORMAT, "x.gguf: not a GGUF file, whatever its name says");
     folder_write("x.gguf", "x", 1);
     expect("", KT_E_FORMAT, "x.gguf: is neither a GGUF nor a safetensors file");
 }
@@ -330,7 +330,7 @@ START_TEST(files_beside_a_model)
     expect("", KT_E_IO, "model-00001-of-00002.safetensors: cannot be opened");
     folder_delete("some.safetensors");
     folder_text(index, "{");
-    expect("", KT_E_FORMAT, "the index is no JSON");
+    expect("", KT_E_FORMAT, "the index is not JSON");
 }
 END_TEST
 

@@ -375,10 +375,10 @@ START_TEST(groups_that_rawint4_refuses)
         uint64_t group;
         const char *message;
     } wrong[] = {
-        {4,
-         "rawint4 cannot take it: the gate projection has a scale for each 4 columns of 64; it must be a multiple"},
-        {2,
-         "rawint4 cannot take it: the gate projection has a scale for each 2 columns of 64; it must be a multiple"},
+        {4, "not supported by backend rawint4: the gate projection has a scale for each 4 columns of 64; it "
+            "must be a multiple"},
+        {2, "not supported by backend rawint4: the gate projection has a scale for each 2 columns of 64; it "
+            "must be a multiple"},
     };
     struct model model = model_of(PACKED_WORDS);
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;

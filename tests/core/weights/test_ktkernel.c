@@ -253,7 +253,7 @@ START_TEST(left_from_an_older_run)
     write_small(KTK_INT8, 3, true);
     sandbox_write("model/_layer_3/_numa_0/INT8_down_1_64Byte_scale_.kt", "%064d", 1);
     expect_open(KT_E_FORMAT,
-                (const char *const[]){"_numa_0/INT8_down_1_", "Byte_scale_.kt", "twice", "take the files"});
+                (const char *const[]){"_numa_0/INT8_down_1_", "Byte_scale_.kt", "twice", "remove the files"});
 }
 END_TEST
 
@@ -480,7 +480,7 @@ START_TEST(runs)
 }
 END_TEST
 
-/* int8 numbers that nothing scales are no weights. */
+/* int8 numbers that nothing scales are not weights. */
 START_TEST(without_scales)
 {
     static const int8_t data[64 * 64];

@@ -30,9 +30,9 @@ static const struct {
     enum kt_status status;
     const char *fragment;
 } cases[] = {
-    {"cut JSON", "{" A8, 8, KT_E_FORMAT, "the header is no JSON"},
-    {"two objects", "{" A8 "}{}", 8, KT_E_FORMAT, "the header is no JSON"},
-    {"garbage after the object", "{" A8 "}  x", 8, KT_E_FORMAT, "the header is no JSON"},
+    {"cut JSON", "{" A8, 8, KT_E_FORMAT, "the header is not JSON"},
+    {"two objects", "{" A8 "}{}", 8, KT_E_FORMAT, "the header is not JSON"},
+    {"garbage after the object", "{" A8 "}  x", 8, KT_E_FORMAT, "the header is not JSON"},
     {"same name twice", "{" A8 "," A8 "}", 8, KT_E_FORMAT, "two tensors have the name"},
     {"same key twice in an entry",
      "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, KT_E_FORMAT,
@@ -99,22 +99,23 @@ static const struct {
     {"bytes after the last", "{" A8 "}", 9, KT_E_FORMAT, "1 bytes after the last tensor"},
     {"data without tensors", "{}", 4, KT_E_FORMAT, "4 bytes after the last tensor"},
     {"metadata twice", "{\"__metadata__\":{\"x\":\"1\"}," A8 ",\"__metadata__\":{\"y\":\"1\"}}", 8,
-     KT_E_FORMAT, "stands twice"},
+     KT_E_FORMAT, "is a duplicate"},
     {"a member is empty", "{" A8 ",}", 8, KT_E_FORMAT, "a member is missing"},
     {"the first member is empty", "{," A8 "}", 8, KT_E_FORMAT, "a member is missing"},
-    {"no comma", "{" A8 "\"b\":" T("U8", "[0]", "[8,8]") "}", 8, KT_E_FORMAT, "the header is no JSON"},
+    {"no comma", "{" A8 "\"b\":" T("U8", "[0]", "[8,8]") "}", 8, KT_E_FORMAT, "the header is not JSON"},
     {"closed by a bracket", "{" A8 "]", 8, KT_E_FORMAT, "not closed by }"},
     {"closed too early", "{" A8 "},\"b\":1}", 8, KT_E_FORMAT, "something follows its object"},
-    {"brackets do not match", "{\"a\":" T("U8", "[8}", "[0,8]") "}", 8, KT_E_FORMAT, "the header is no JSON"},
+    {"brackets do not match", "{\"a\":" T("U8", "[8}", "[0,8]") "}", 8, KT_E_FORMAT,
+     "the header is not JSON"},
     {"metadata is a string", "{\"__metadata__\":\"x\"," A8 "}", 8, KT_E_FORMAT, "__metadata__ must"},
     {"metadata holds a number", "{\"__metadata__\":{\"x\":1}," A8 "}", 8, KT_E_FORMAT, "__metadata__ must"},
-    {"name is empty", "{\"\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT, "has 0 letters"},
+    {"name is empty", "{\"\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT, "has 0 characters"},
     {"name with an escape", "{\"\\u001b\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT,
      "control character"},
     {"name with a NUL", "{\"a\\u0000b\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT,
-     "the header is no JSON"},
-    {"name that is no UTF-8", "{\"\xff\xfe\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT,
-     "the header is no JSON"},
+     "the header is not JSON"},
+    {"name that is not UTF-8", "{\"\xff\xfe\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT,
+     "the header is not JSON"},
     {"9 deep", "{\"a\":{\"b\":{\"c\":{\"d\":[[[[[0]]]]]}}}}                                              ", 8,
      KT_E_FORMAT, "nests deeper than 8"},
 };
@@ -156,10 +157,10 @@ START_TEST(lengths)
     expect_length(UINT64_C(1) << 63, "is said to take");
     expect_length(100000001, "100000000 are allowed");
     expect_length(file.size - 7, "is said to take");
-    expect_length(right - 1, "no JSON");
+    expect_length(right - 1, "not JSON");
     expect_length(right + 1, "holds control character 00");
-    expect_length(0, "no JSON");
-    expect_length(1, "no JSON");
+    expect_length(0, "not JSON");
+    expect_length(1, "not JSON");
 }
 END_TEST
 
@@ -186,7 +187,7 @@ START_TEST(bombs)
         ck_assert_int_eq(open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error), KT_E_FORMAT);
         ck_assert_msg(strstr(error.message, units[u].part) != NULL, "%s", error.message);
     }
-    /* Brackets inside of texts are no containers. */
+    /* Brackets inside of texts are not containers. */
     make("{\"__metadata__\":{\"x\":\"[[[[[[[[[[[[[[{{{{{{{{{{{\\\"[[[[[[\\\\\"}," A8 "}   ", 8);
     ck_assert_msg(open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error) == KT_OK, "%s",
                   error.message);
@@ -324,7 +325,7 @@ START_TEST(wide_limits)
         ck_assert_uint_eq(info.dims[7], 2);
         kt_checkpoint_close(checkpoint);
     }
-    ck_assert_ptr_nonnull(strstr(error.message, "has 65536 letters; 1 to 65535"));
+    ck_assert_ptr_nonnull(strstr(error.message, "has 65536 characters; 1 to 65535"));
 }
 END_TEST
 

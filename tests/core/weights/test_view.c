@@ -52,8 +52,8 @@ START_TEST(dense_sizes)
     expect(kt_view_dense(&view, KT_DTYPE_F32, values, 49, 3, 4, &error), KT_E_INVALID,
            "takes 48 bytes, but 49");
     expect(kt_view_dense(&view, KT_DTYPE_F32, NULL, 48, 3, 4, &error), KT_E_INVALID, "NULL");
-    expect(kt_view_dense(&view, 9999, values, 48, 3, 4, &error), KT_E_INVALID, "9999 is no dtype");
-    expect(kt_view_dense(&view, KT_DTYPE_NONE, values, 48, 3, 4, &error), KT_E_INVALID, "no dtype");
+    expect(kt_view_dense(&view, 9999, values, 48, 3, 4, &error), KT_E_INVALID, "9999 is not a dtype");
+    expect(kt_view_dense(&view, KT_DTYPE_NONE, values, 48, 3, 4, &error), KT_E_INVALID, "not a dtype");
     expect(kt_view_dense(&view, KT_DTYPE_F32, values, 48, 0, 4, &error), KT_E_INVALID, "0 x 4");
     expect(kt_view_dense(&view, KT_DTYPE_F32, values, 48, 4, 0, &error), KT_E_INVALID, "4 x 0");
     expect(kt_view_dense(&view, KT_DTYPE_Q4_K, values, 48, 1, 100, &error), KT_E_INVALID, "multiple of 256");

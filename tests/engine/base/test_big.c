@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_big.c - JSON of strangers: numbers of any size stay as they were written, and half a pair of
- * surrogates is no character. */
+ * surrogates is not a character. */
 #include "tools/engine/base/big.h"
 #include "tools/engine/base/dump.h"
 

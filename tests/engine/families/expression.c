@@ -80,7 +80,7 @@ static double read_atom(struct reader *r)
     while (isalnum((unsigned char)r->at[length]) || r->at[length] == '_' || r->at[length] == '.')
         length++;
     if (length == 0)
-        die("'%s' is no expression, from '%s' on", r->whole, r->at);
+        die("'%s' is not an expression, from '%s' on", r->whole, r->at);
     (void)snprintf(word, sizeof(word), "%.*s", (int)length, r->at);
     r->at += length;
     return look_up(r, word);
@@ -130,7 +130,7 @@ double expression_value(const struct family *family, const struct scope *scope, 
     struct reader r = {family, scope, filled, filled};
     double value = read_comparison(&r);
     if (*r.at)
-        die("'%s' is no expression, from '%s' on", text, r.at);
+        die("'%s' is not an expression, from '%s' on", text, r.at);
     return value;
 }
 

@@ -47,7 +47,7 @@ UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM")}
 # Nothing without use_sliding_window, of classes that have it.
 SLIDING = {"max_window_layers", "sliding_window"}
-# Keys of config.json that are no fields of a class: where its own name of the thing is another, or it is read by
+# Keys of config.json that are not fields of a class: where its own name of the thing is another, or it is read by
 # code. ROPE stand within rope_parameters.
 ALIASES = {"num_local_experts": ("num_experts", "n_routed_experts"), "num_mtp_layers": ("num_nextn_predict_layers",),
            "num_experts": ("num_local_experts",)}

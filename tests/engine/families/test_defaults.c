@@ -65,7 +65,7 @@ static json_t *open_folder(const char *family)
 static json_t *parse(const char *text)
 {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
-    ck_assert_msg(value != NULL, "'%s' is no JSON", text);
+    ck_assert_msg(value != NULL, "'%s' is not JSON", text);
     return value;
 }
 

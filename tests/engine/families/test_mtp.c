@@ -199,7 +199,7 @@ START_TEST(nothing_else_changes)
 }
 END_TEST
 
-/* A restored session has no hidden states: the block begins anew behind it. */
+/* A restored session has no hidden states: the block begins again behind it. */
 START_TEST(restored_sessions_begin_anew)
 {
     struct world w;

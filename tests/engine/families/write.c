@@ -29,7 +29,7 @@ static void put_values(FILE *file, const float *values, uint64_t count, bool is_
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof(bits));
         if (!is_wide && bits & 0xffff)
-            die("%g is no number of bfloat16", (double)values[i]);
+            die("%g is not a number of bfloat16", (double)values[i]);
         for (unsigned byte = is_wide ? 0 : 2; byte < 4; byte++)
             bytes[n++] = (uint8_t)(bits >> 8 * byte);
         if (n == sizeof(bytes) || i + 1 == count) {

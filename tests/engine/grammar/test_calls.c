@@ -84,7 +84,7 @@ struct text {
     size_t length;
 };
 
-/* Goes on with a text if it may come. */
+/* Continues with a text if it may come. */
 static bool try(struct kt_constraint **constraint, struct text *text, const char *more)
 {
     struct kt_constraint *fork;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are no JSON: regular expressions, lists, rules of GBNF. */
+/* Texts that are not JSON: regular expressions, lists, rules of GBNF. */
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/grammar/machine.h"
 
@@ -20,14 +20,19 @@ static bool fits(const struct kt_grammar *grammar, const char *text)
     return found;
 }
 
-#define JSON_RULES                                                                                                     \
-    "# as llama.cpp has it\nroot   ::= object\nvalue  ::= object | array | string | number |\n"                        \
-    "  (\"true\" | \"false\" | \"null\") ws\n\nobject ::=\n  \"{\" ws (\n    string \":\" ws value\n"                  \
-    "    (\",\" ws string \":\" ws value)*\n  )? \"}\" ws\narray ::= \"[\" ws (value (\",\" ws value)*)? \"]\" ws\n"   \
-    "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}))* \"\\\"\" ws\n" \
-    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ws\nws ::= | \" \" | \"\\n\" [ \\t]{0,20}"
+#define JSON_RULES                                                                                         \
+    "# as llama.cpp has it\nroot   ::= object\nvalue  ::= object | array | string | number "               \
+    "|\n"                                                                                                  \
+    "  (\"true\" | \"false\" | \"null\") ws\n\nobject ::=\n  \"{\" ws (\n    string \":\" ws "             \
+    "value\n"                                                                                              \
+    "    (\",\" ws string \":\" ws value)*\n  )? \"}\" ws\narray ::= \"[\" ws (value (\",\" ws value)*)? " \
+    "\"]\" ws\n"                                                                                           \
+    "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}))* "  \
+    "\"\\\"\" ws\n"                                                                                        \
+    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ws\nws ::= | \" \" | \"\\n\" [ "
+"\\t]{0,20}"
 
-static const struct {
+    static const struct {
     uint32_t kind;
     const char *text, *good[6], *bad[6];
 } cases[] = {
@@ -51,7 +56,8 @@ static const struct {
      {"- a\n", "- a\n- b c\n"},
      {"", "- \n", "- a"}},
     {KT_GRAMMAR_RULES,
-     "root ::= a? b{2} c{1,2} d{1,} # end\n | \"\\x41\\u00e9\\U0001f600\"\na ::= [a]\nb ::=\n \"b\"\nc ::= .\n"
+     "root ::= a? b{2} c{1,2} d{1,} # end\n | \"\\x41\\u00e9\\U0001f600\"\na ::= [a]\nb ::=\n \"b\"\nc "
+     "::= .\n"
      "d ::= [\\]\\-^]",
      {"bbc]", "abbcc-^", "Aé\xf0\x9f\x98\x80"},
      {"bb]", "abbcc", "A"}},
@@ -83,10 +89,10 @@ static const struct {
     enum kt_status status;
     const char *words;
 } refusals[] = {
-    {3, "", KT_E_INVALID, "no enum kt_grammar_kind"},
-    {KT_GRAMMAR_REGEX, "a)(b", KT_E_UNSUPPORTED, "a bracket that nothing has opened"},
+    {3, "", KT_E_INVALID, "not an enum kt_grammar_kind"},
+    {KT_GRAMMAR_REGEX, "a)(b", KT_E_UNSUPPORTED, "an unmatched bracket"},
     {KT_GRAMMAR_REGEX, "(?<=a)b", KT_E_UNSUPPORTED,
-     "the regular expression: the pattern '(?<=a)b' has a group"},
+     "the regular expression: the pattern '(?<=a)b' has lookbehind"},
     {KT_GRAMMAR_REGEX, "[]", KT_E_INVALID, "nothing can fit"},
     {KT_GRAMMAR_CHOICE, "{}", KT_E_FORMAT, "a list of strings, one at least"},
     {KT_GRAMMAR_CHOICE, "[1]", KT_E_FORMAT, "the choice: number 0 is no string"},
@@ -103,13 +109,13 @@ static const struct {
     {KT_GRAMMAR_RULES, "root ::= \"\x80\"", KT_E_FORMAT, "the grammar is no UTF-8"},
     {KT_GRAMMAR_RULES, "root ::= (\"a", KT_E_FORMAT, "without its closing quote"},
     {KT_GRAMMAR_RULES, "root ::= [a", KT_E_FORMAT, "without its closing bracket"},
-    {KT_GRAMMAR_RULES, "root ::= [b-a]", KT_E_FORMAT, "a wrong range"},
+    {KT_GRAMMAR_RULES, "root ::= [b-a]", KT_E_FORMAT, "an invalid range"},
     {KT_GRAMMAR_RULES, "root ::= (\"a\"", KT_E_FORMAT, "a group without its closing bracket"},
-    {KT_GRAMMAR_RULES, "root ::= \"a\" )", KT_E_FORMAT, "a bracket that nothing has opened"},
+    {KT_GRAMMAR_RULES, "root ::= \"a\" )", KT_E_FORMAT, "an unmatched bracket"},
     {KT_GRAMMAR_RULES, "root ::= \"a\"{3,1}", KT_E_FORMAT, "a wrong repetition"},
     {KT_GRAMMAR_RULES, "root ::= \"a\"{10001}", KT_E_FORMAT, "a wrong repetition"},
     {KT_GRAMMAR_RULES, "root ::= \"\\q\"", KT_E_FORMAT, "an escape that is not known"},
-    {KT_GRAMMAR_RULES, "root ::= \"\\xg0\"", KT_E_FORMAT, "a wrong escape"},
+    {KT_GRAMMAR_RULES, "root ::= \"\\xg0\"", KT_E_FORMAT, "an invalid escape"},
     {KT_GRAMMAR_RULES, "root ::= \"\\ud800\"", KT_E_FORMAT, "an escape of no character"},
     {KT_GRAMMAR_RULES, "root ::= (?=\"a\") \"a\"", KT_E_FORMAT, "a group that looks ahead"},
     {KT_GRAMMAR_RULES, "root ::= <[1]>", KT_E_FORMAT, "no part of a rule begins with '<[1]>'"},
@@ -145,7 +151,7 @@ START_TEST(test_limits)
     ck_assert_ptr_nonnull(strstr(error.message, "too many parts"));
     memset(text + 9, '(', 100);
     ck_assert_int_eq(kt_grammar_text(KT_GRAMMAR_RULES, text, n, NULL, &grammar, &error), KT_E_FORMAT);
-    ck_assert_ptr_nonnull(strstr(error.message, "too many groups"));
+    ck_assert_ptr_nonnull(strstr(error.message, "groups nested too deeply"));
     ck_assert_int_eq(kt_grammar_text(KT_GRAMMAR_REGEX, "a\0b", 3, NULL, &grammar, &error), KT_E_FORMAT);
     ck_assert_int_eq(kt_grammar_text(KT_GRAMMAR_REGEX, NULL, 0, NULL, &grammar, &error), KT_E_INVALID);
 }

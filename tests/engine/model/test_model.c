@@ -342,8 +342,7 @@ START_TEST(names_what_is_wrong_with_a_step)
     ck_assert(kt_model_step(w.model, &good, 1, NULL) == KT_OK);
     expect_failure(&w, &(struct kt_step){w.session, strange, 2, 0, NULL}, 1, KT_E_RANGE, "id -1, number 1");
     expect_failure(&w, &(struct kt_step){w.session, large, 1, 0, NULL}, 1, KT_E_RANGE, "2048");
-    expect_failure(&w, &(struct kt_step){w.session, w.ids, 61, 0, NULL}, 1, KT_E_RANGE,
-                   "61 tokens behind 40");
+    expect_failure(&w, &(struct kt_step){w.session, w.ids, 61, 0, NULL}, 1, KT_E_RANGE, "61 tokens after 40");
     expect_failure(&w, &(struct kt_step){w.session, w.ids, 2, 3, logits}, 1, KT_E_INVALID,
                    "more logits than ids");
     expect_failure(&w, &(struct kt_step){w.session, w.ids, 2, 1, NULL}, 1, KT_E_INVALID, "step 0");

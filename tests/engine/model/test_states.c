@@ -179,11 +179,11 @@ START_TEST(sessions_fork_whole_and_begin_anew)
     ck_assert_uint_eq(info.has_states, 1);
     float *wanted = step(&w, w.session, 0, N_IDS);
     ck_says(kt_session_truncate(w.session, 33, &error), &error, KT_E_UNSUPPORTED,
-            "the first 33 of 70 tokens: states cannot be taken back");
+            "the first 33 of 70 tokens: states cannot be truncated");
     ck_says(kt_session_fork(w.session, 33, &fork, &error), &error, KT_E_UNSUPPORTED, "or keep 0 tokens");
     ck_assert_uint_eq(kt_session_tokens(w.session), N_IDS);
     ck_ok(kt_session_truncate(w.session, 0, &ck_error));
-    expect_same(&w, step(&w, w.session, 0, 40), wanted, 0, 40, "begun anew");
+    expect_same(&w, step(&w, w.session, 0, 40), wanted, 0, 40, "begun again");
     ck_ok(kt_session_fork(w.session, 40, &fork, &ck_error)); /* a snapshot */
     ck_ok(kt_session_fork(w.session, 0, &none, &ck_error));
     expect_same(&w, step(&w, w.session, 40, 30), wanted, 40, 30, "behind a fork");

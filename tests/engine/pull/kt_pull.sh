@@ -171,7 +171,7 @@ pull Own/gguf
 exits 1
 says '^Q8/tiny-00001-of-00002.gguf  *2 '
 says_not mmproj
-warns "2 models are meant; --file"
+warns "2 models match; choose one with --file"
 pull Own/gguf --file '*.gguf'
 exits 1
 pull Own/gguf --file '*iq4*'
@@ -202,7 +202,7 @@ grep -q "^[0-9]* /cdn/.* -$" "$hub/log" || fail "the file must come from the oth
 HF_TOKEN="a
 b" pull Own/small
 exits 1
-warns 'HF_TOKEN is no token'
+warns 'HF_TOKEN is not a token'
 
 # What breaks off goes on where it was.
 rules "*.safetensors once cut 200000" "*.safetensors once status 503" "*.safetensors once status 429 0"
@@ -214,7 +214,7 @@ warns '429; again in 0\.2 s'
 [ "$(grep -c "$large bytes=200000-" "$hub/log")" -eq 3 ] || fail "it must go on at byte 200000"
 rules "*.safetensors cut 1000"
 fresh --retries 2
-is_refused 'files are not here'
+is_refused 'files are missing'
 [ "$(wc -c <"$to/$large.part")" -eq 3000 ] || fail "the part must stay"
 rules
 pull Own/small --to "$to"
@@ -281,13 +281,13 @@ warns 'git.bin: its SHA-1 of git is'
 warns 'long.bin: more bytes came than the 3000'
 warns 'short.bin: it ends after 2000 of 3000 bytes'
 warns 'status.bin: HTTP 403: a token may be needed, in HF_TOKEN'
-warns '9 files are not here'
+warns '9 files are missing'
 [ "$(cd "$dir/bad" && echo *)" = short.bin.part ] || fail "there must be nothing but the part of short.bin"
 [ ! -e "$registry" ] || fail "nothing must be registered"
 for name in ../x.json 'a\u0001.json' x.json.part; do
     rules "list:tokenizer.json name $name"
     fresh --file '*'
-    is_refused 'refused\|JSON'
+    is_refused 'rejected\|JSON'
 done
 [ ! -e "$dir/x.json" ] || fail "a file left the folder"
 rules "list:tokenizer.json name a\\u0000.json"
@@ -307,7 +307,7 @@ fresh
 is_refused 'longer than 16 MiB'
 rules "list text [["
 fresh
-is_refused 'no JSON'
+is_refused 'not .*JSON'
 rules "list once status 500" "list once status 429"
 fresh
 is_whole

@@ -376,7 +376,7 @@ START_TEST(test_folder)
         {"{\"temperature\": 0.6}", KT_OK, 0.6, NULL},
         {"{\"do_sample\": false, \"temperature\": 0.6}", KT_OK, 0, NULL},
         {"{\"temperature\": null}", KT_OK, 9, NULL},
-        {"{\"temperature\": \"hot\"}", KT_E_FORMAT, 9, "temperature is no number"},
+        {"{\"temperature\": \"hot\"}", KT_E_FORMAT, 9, "temperature is not a number"},
         {"{\"temperature\": -1}", KT_E_FORMAT, 9, "temperature is -1"},
         {"{\"do_sample\": 1}", KT_E_FORMAT, 9, "do_sample is neither"},
         {"{\"top_k\": 1.5}", KT_E_FORMAT, 9, "top_k is 1.5"},

@@ -206,7 +206,7 @@ START_TEST(test_wrong)
     ck_assert_str_eq(error.message, "stop string 1 is empty");
     texts[1] = (struct kt_stop_text){"\xc3", 1};
     ck_assert_int_eq(kt_stop_create(texts, 2, 0, &stop, &error), KT_E_INVALID);
-    ck_assert_str_eq(error.message, "stop string 1 is no UTF-8");
+    ck_assert_str_eq(error.message, "stop string 1 is not UTF-8");
     ck_assert_int_eq(kt_stop_create(texts, 1, 2, &stop, &error), KT_E_INVALID);
     ck_assert_int_eq(kt_stop_create(NULL, 1, 0, &stop, &error), KT_E_INVALID);
     ck_assert_int_eq(kt_stop_create(texts, 1, 0, NULL, &error), KT_E_INVALID);

@@ -210,7 +210,7 @@ START_TEST(a_full_queue_refuses)
     stand_in_wait_for_step();
     for (int i = 1; i < 4; i++)
         asker_submit(&askers[i], scheduler);
-    expect_refusal(&askers[4], scheduler, KT_E_BUSY, "3 requests wait");
+    expect_refusal(&askers[4], scheduler, KT_E_BUSY, "3 requests are waiting");
     ck_assert_uint_eq(stats_of(scheduler).queued, 3);
     kt_scheduler_cancel(askers[2].ticket); /* its place is free after the step */
     stand_in_go_on();
@@ -245,9 +245,9 @@ START_TEST(a_client_cannot_fill_the_queue)
             asker_submit(&askers[i], scheduler);
         expect_refusal(&askers[8], scheduler, KT_E_BUSY, "7 requests of this client wait");
         asker_submit(&askers[9], scheduler);
-        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "8 requests wait");
+        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "8 requests are waiting");
         askers[8].request.client = "other"; /* whose name is not kept, as it has nothing here */
-        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "8 requests wait");
+        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "8 requests are waiting");
         if (round == 1)
             kt_scheduler_cancel(askers[3].ticket);
         stand_in_go_on();
@@ -414,7 +414,7 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* Logits that are no numbers end one request only, and nothing of it is kept, nor what it began with. */
+/* Logits that are not numbers end one request only, and nothing of it is kept, nor what it began with. */
 START_TEST(a_nan_ends_one_request)
 {
     struct stand_in how = usual;

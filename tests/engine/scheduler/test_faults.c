@@ -10,7 +10,7 @@
 
 static struct asker askers[3];
 
-/* Two that run together and one that goes on from them. Each is refused, ended by an error, or answered. */
+/* Two that run together and one that continues from them. Each is refused, ended by an error, or answered. */
 static void ask_three(struct kt_scheduler *scheduler, bool *refused)
 {
     struct kt_error error = {KT_OK, ""};

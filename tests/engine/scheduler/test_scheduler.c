@@ -324,7 +324,7 @@ START_TEST(one_request_may_have_all_pages)
         asker_init(&a, i, 200, 0, 10);
         ask(&a, scheduler, &how);
     }
-    for (unsigned int i = 4; i < 6; i++) { /* 4: it goes on from a prefix */
+    for (unsigned int i = 4; i < 6; i++) { /* 4: it continues from a prefix */
         asker_init(&a, i, i == 4 ? 200 : 1000, 0, 0);
         asker_submit(&a, scheduler);
         asker_wait(&a);

@@ -73,7 +73,7 @@ START_TEST(drafts_change_nothing)
 }
 END_TEST
 
-/* Of a draft of three tokens behind seven, two were right: the fork is the session, and what it lacks is
+/* Of a draft of three tokens after seven, two were right: the fork is the session, and what it lacks is
  * computed with the next token. That is a step of an answer, which drafts again, and no prompt, beside which
  * nobody would. */
 START_TEST(what_is_computed_again_is_an_answer)

@@ -143,8 +143,8 @@ t.say("all of it")
 equal(server.said()[-1], ("user", "all of it"), "Ctrl-C empties the line")
 
 # Commands.
-check("/hlep is no command, did you mean /help?" in t.say("/hlep"), "an unknown command")
-check("/clear takes no argument" in t.say("/clear now"), "an argument too many")
+check("/hlep is not a command, did you mean /help?" in t.say("/hlep"), "an unknown command")
+check("/clear does not take an argument" in t.say("/clear now"), "an argument too many")
 check("/history " in t.say("/help"), "/help")
 t.say("/system be brief")
 check("be brief" in t.say("/system"), "/system")
@@ -161,7 +161,7 @@ other = os.path.join(folder, "other")
 with open(other, "w") as file:
     file.write('[{"role": "user",\n"content": "x"},\n\n {"role": "assistant", "content": [1]}]')
 check("is there already" in t.say("/save " + other), "/save does not overwrite")
-check("line 4: message 2: its content is no text" in plain(t.say("/load " + other)).replace("\n", ""), "/load")
+check("line 4: message 2: its content is not text" in plain(t.say("/load " + other)).replace("\n", ""), "/load")
 with open(other, "w") as file:
     file.write('{"messages": [\n{"role": "user", "content": "x"}\n{}]}')
 check("line 3, column 1" in plain(t.say("/load " + other)).replace("\n", ""), "/load of no JSON")
@@ -171,9 +171,9 @@ with open(empty, "w") as file:
     file.write('{"messages": 3}')
 check("it has no list of messages" in plain(t.say("/load " + empty)).replace("\n", ""), "/load of other JSON")
 t.say("/clear")
-check("there is no question to ask again" in t.say("/retry"), "/retry of nothing")
-t.say("anew")
-equal(server.said(), [("system", "be brief"), ("user", "anew")], "/clear")
+check("no question to repeat" in t.say("/retry"), "/retry of nothing")
+t.say("again")
+equal(server.said(), [("system", "be brief"), ("user", "again")], "/clear")
 t.say("nul")
 t.say("/save " + path + "2")
 check("messages of" in t.say("/load " + path + "2"), "/load of a zero byte")
@@ -232,7 +232,7 @@ if len(sys.argv) > 3:
         stopped += "stopped]" in t.prompt()
     check(stopped > 0, "Ctrl-C stops a model")
     known = re.search(r"(\d+) tokens, of which (\d+) were known", plain(t.say("/info")))
-    # An answer that went on to the context's end made the conversation begin anew.
+    # An answer that went on to the context's end made the conversation begin again.
     check(known and (int(known[2]) >= 64 or stopped < 3), "only what is new is computed:", known and known[0])
     t.end()
     path = os.path.join(folder, "shrinks.gguf")

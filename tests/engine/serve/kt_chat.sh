@@ -14,7 +14,7 @@ echo "$question" >"$dir/question"
 kt chat "$model" --chat-template chatml --file "$dir/question" --context 512 "$@"
 exits 0
 warns '^\[24 tokens, .*, context 5[0-9]/512\]$'
-warns 'the answer was cut at 24 tokens'
+warns 'the response was truncated at 24 tokens'
 cmp "$dir/wanted" "$out" || fail "the model must answer as kt generate does"
 kt chat "$model" --chat-template chatml --prompt "$question" --context 20 "$@"
 exits 1

@@ -33,10 +33,10 @@ kt run "$dir/nowhere"
 exits 1
 kt run "$model" --context 100000
 exits 1
-warns 'the model was made for 2048'
+warns 'the model supports 2048'
 kt run "$model" --context 256 --kv-size 1K
 exits 1
-warns 'less than a context of 256 tokens takes'
+warns 'too small for a context of 256 tokens'
 echo secret >"$dir/key"
 chmod 644 "$dir/key"
 kt run "$model" --dry-run --api-key-file "$dir/key"
@@ -59,13 +59,13 @@ exits 2
 warns "served-model-name ',' has no name"
 kt run "$model" --dry-run --max-total-tokens 1
 exits 1
-warns 'max-total-tokens 1 is less than a context'
+warns 'max-total-tokens 1 is too small for a context'
 kt run "$model" --context 64 --host "$(printf '%0300d' 0 | tr 0 x)"
 exits 1
 warns 'host xxx.*: '
 kt run "$model" --host 0.0.0.0 --dry-run
 exits 0
-warns 'lets other machines in'
+warns 'allows access from other machines'
 
 # All paths.
 start "$model" --context 256 --chat-template chatml

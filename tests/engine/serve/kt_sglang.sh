@@ -170,7 +170,7 @@ words "--kt-num-gpu-experts $(fits 2.75 0.85 32768 1)" "--mem-fraction-static 0.
 says_not prefill-token
 run "$big" --gpu-memory 2G --dry-run
 exits 1
-warns 'a GPU of 2.1 GB has no room .*0.6 GB are weights beside the experts'
+warns 'a GPU of 2.1 GB does not have enough memory.*weights other than experts require 0.6 GB'
 run "$big" --gpu-memory 2G --gpu-experts 0 --dry-run
 exits 0
 words "--kt-num-gpu-experts 0"
@@ -358,7 +358,7 @@ warns 'cannot be imported: No module named x'
 echo "wrong it is too much" >"$dir/unknown"
 run "$model" --dry-run
 exits 1
-warns 'refuses: it is too much'
+warns 'rejects: it is too much'
 echo "unknown --made-up" >"$dir/unknown"
 run "$model" -- --made-up
 exits 1

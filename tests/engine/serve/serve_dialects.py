@@ -342,7 +342,7 @@ def test_continued():
     equal(n, len(server.post("/tokenize", {"prompt": reply["prompt"]})[1]["tokens"]), "its tokens")
     status, message = server.post(MESSAGES, {"messages": begun, "max_tokens": 9, "temperature": 0})
     equal((status, message["usage"]["input_tokens"] + message["usage"]["cache_read_input_tokens"]), (200, n), message)
-    check(message["content"][0]["text"].startswith("Both"), "Anthropic's messages go on with the last one", message)
+    check(message["content"][0]["text"].startswith("Both"), "Anthropic's messages continue with the last one", message)
     # Its end is where it was, whatever it holds.
     for text in ("a <|im_end|>", "b  \n", "kt-end-", "", "\u00e9"):
         body["messages"] = [begun[0], {"role": "assistant", "content": text}]

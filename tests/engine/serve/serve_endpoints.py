@@ -374,7 +374,7 @@ def test_hosts():
     for origin, wanted in (("http://evil.example", 403), ("null", 403),
                            ("http://127.0.0.1:%d" % server.port, 200)):
         equal(server.request("GET", "/health", headers={"Origin": origin})[0], wanted, "Origin", origin)
-    # A target with a host, which counts instead of the header; blanks around a header's value are no part of it.
+    # A target with a host, which counts instead of the header; blanks around a header's value are not a part of it.
     for target, headers, wanted in (
             ("http://localhost/health", "Host: evil.example", 200), ("HTTP://LOCALHOST:1/health?a=b", "Host: x", 200),
             ("https://[::1]/version", "Host: x", 200), ("http://localhost", "Host: x", 200),
@@ -449,12 +449,12 @@ def test_framing():
 def test_pipelined():
     one = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     reply = server.raw(one * 3 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), end=False)
-    equal(reply.count(b"HTTP/1.1 200"), 4, "requests one behind the other")
+    equal(reply.count(b"HTTP/1.1 200"), 4, "requests in a row")
     reply = server.raw(b"GET /health HTTP/1.0\r\n\r\n", end=False)
     check(b" 200 " in reply.split(b"\r\n")[0], "HTTP/1.0", reply[:80])
     reply = server.raw(b"POST /tokenize HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
                        b"f\r\n{\"prompt\": \"x\"}\r\n0\r\n\r\n" + one, end=False)
-    check(b" 200 " in reply[:20] and reply.count(b" 200 ") == 1, "chunks are no part of HTTP/1.0", reply)
+    check(b" 200 " in reply[:20] and reply.count(b" 200 ") == 1, "chunks are not a part of HTTP/1.0", reply)
     body = b'{"prompt": "x"}'
     # Without its length, or with a head that seems to end before it: what follows is no request.
     for head in (b"", b": x\r\nContent-Length: 15\r\n"):

@@ -133,7 +133,7 @@ def work(numbers):
                 length = int(re.search(rb"\nContent-Length: (\d+)", head).group(1))
                 check(line[9:10] == b"2" or "error" in json.loads(body[:length]), "request", number, data[:300], "answered", reply)
             except ValueError:
-                check(False, "request", number, data[:300], "is answered by what is no JSON:", reply[:300])
+                check(False, "request", number, data[:300], "is answered by what is not JSON:", reply[:300])
         check(b"root:" not in reply, "request", number, "reads a file")
 
 

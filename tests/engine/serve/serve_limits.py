@@ -131,7 +131,7 @@ def test_bodies():
         logged = [line for line in server.log if '"POST /tokenize" %s ' % status in line]
         equal(len(logged), n, "lines in the log", "".join(server.log)[-1000:])
     for path, status, why in (("/v1/chat/completions", 400, "no_chat_template"), ("/tokenize", 413, "body_too_large"),
-                              ("/tokenize", 400, "add_special"), ("/tokenize", 400, "the body is no JSON")):
+                              ("/tokenize", 400, "add_special"), ("/tokenize", 400, "the body is not valid JSON")):
         check(any(re.search('"POST %s" %d [0-9.]+ s \\(%s\\)\n$' % (path, status, why), line) for line in server.log),
               "why a request is refused", why, server.log)
 
@@ -233,7 +233,7 @@ def test_queue():
         check(b"\n: keep-alive, prompt " in waited, "comments while a stream waits", waited[:500])
         check(waited.rstrip(b"\r\n0").endswith(b"data: [DONE]"), "the stream is whole", waited[-100:])
         check(b" 200 OK" in read_all(first)[:20], "the first one")
-        # A server that was held up for longer than --timeout goes on with its streams.
+        # A server that was held up for longer than --timeout continues with its streams.
         held = begin(server, dict(LONG, max_tokens=400, stream=True))
         check(b" 200 OK" in held.recv(100), "a stream begins")
         server.process.send_signal(signal.SIGSTOP)

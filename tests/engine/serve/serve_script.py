@@ -19,7 +19,7 @@ SCRIPTS = {
     "s": ["one ", "two ", "thr", "ee ST", "OP four", " five"],
     "t": ["<thi", "nk>Al", "one.", "</thi", "nk>\n"],  # and nothing else
     "h": ["hold ", "on <tool", "_"],  # which might become a call
-    "l": ["la "],  # for ever
+    "l": ["la "],  # forever
     "<|fim_middle|>": ["the ", "gap"],
 }
 LOOPS = "l"

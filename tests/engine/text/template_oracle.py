@@ -124,7 +124,7 @@ class Generator:
         if r < 0.80:
             part = lambda: rng.choice(["", "", "1", "-1", "2", "-2", "0", "100", "-100"])
             step = rng.choice(["", ":", ":-1", ":2", ":-2", ":1"])
-            # Of what is no constant: Jinja2 folds those by other rules than it runs.
+            # Of what is not a constant: Jinja2 folds those by other rules than it runs.
             return "(" + rng.choice(NAMES + ["s|upper", "l + [1]", "'xyz' ~ s", "mac(t)"]) + ")[" + part() + ":" + part() + step + "]"
         if r < 0.86:
             return "(" + inner() + ")[" + rng.choice(["0", "-1", "1", "'role'", "'content'", inner()]) + "]"
@@ -300,7 +300,7 @@ def oracle(environment, source, variables):
         return None, (str(error), False)
 
 
-ALLOWED = ("cannot be shown", "64 bits", "more memory", "not supported", "more than", "complex", "is no character", "a range of")
+ALLOWED = ("cannot be shown", "64 bits", "more memory", "not supported", "more than", "complex", "is not a character", "a range of")
 
 
 # Jinja2 writes constants that it has computed into Python's code as they print.

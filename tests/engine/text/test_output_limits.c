@@ -207,7 +207,7 @@ START_TEST(test_long)
 }
 END_TEST
 
-/* Text that is no candidate is not kept: what a call of kt_parser_add needs does not grow with what came
+/* Text that is not a candidate is not kept: what a call of kt_parser_add needs does not grow with what came
  * before. */
 START_TEST(test_memory)
 {
@@ -227,7 +227,7 @@ START_TEST(test_memory)
 }
 END_TEST
 
-/* Zero bytes and bytes that are no UTF-8 pass. */
+/* Zero bytes and bytes that are not UTF-8 pass. */
 START_TEST(test_bytes)
 {
     static const char text[] = "a\0<\0\xff<think>\xe2\x82 <tool_call>\0{";
@@ -281,7 +281,7 @@ START_TEST(test_next_key)
 }
 END_TEST
 
-/* As deep as KT_JSON_DEPTH, and one deeper, which is no JSON here. */
+/* As deep as KT_JSON_DEPTH, and one deeper, which is not JSON here. */
 START_TEST(test_depth)
 {
     static const char head[] = "<tool_call>{\"name\": \"f\", \"arguments\": ", middle[] = "{\"a\":";

@@ -351,7 +351,7 @@ START_TEST(errors)
     expect("{% for x in y recursive %}{% endfor %}", no_variables, NULL, KT_E_UNSUPPORTED, "recursive");
     expect("{{ f(*x) }}", no_variables, NULL, KT_E_UNSUPPORTED, "*name");
     expect("{{ raise_exception('a: %s' % x) }}", "{\"x\": \"b\"}", NULL, KT_E_INVALID, "a: b");
-    expect("x", "[1]", NULL, KT_E_FORMAT, "no JSON object");
+    expect("x", "[1]", NULL, KT_E_FORMAT, "not a JSON object");
     expect("x", "{", NULL, KT_E_FORMAT, "JSON, line 1");
     expect("{{ 9223372036854775807 + 1 }}", no_variables, NULL, KT_E_UNSUPPORTED, "64 bits");
     expect("{{ 99999999999999999999 }}", no_variables, NULL, KT_E_UNSUPPORTED,

@@ -336,7 +336,7 @@ END_TEST
 
 /* ---- what is asked of a vocabulary ---- */
 
-/* Its lock may be held for ever: in a child that was forked while another thread held it. */
+/* Its lock may be held forever: in a child that was forked while another thread held it. */
 START_TEST(nobody_waits_for_its_lock)
 {
     struct kt_tokenizer *tokenizer = text_open(name_small(0, ".json"));

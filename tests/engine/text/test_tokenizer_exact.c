@@ -208,7 +208,7 @@ START_TEST(refuses_what_has_no_sense)
 }
 END_TEST
 
-/* ---- bytes that are no characters ---- */
+/* ---- bytes that are not characters ---- */
 
 static void expect_decoded(struct kt_tokenizer *tokenizer, const char *text, size_t length, char **decoded)
 {

@@ -66,9 +66,11 @@ START_TEST(names_what_is_wrong_with_a_file)
         {"\"normalizer\": {\"type\": \"Replace\", \"pattern\": {}, \"content\": \"x\"},", "", KT_E_FORMAT,
          "Replace"},
         {"\"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"},", "", KT_E_UNSUPPORTED, "BertPreTokenizer"},
-        {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, \"behavior\": \"Isolated\"},",
+        {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, \"behavior\": "
+         "\"Isolated\"},",
          "", KT_E_UNSUPPORTED, "regular expression (a"},
-        {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": \"Isolated\"},",
+        {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": "
+         "\"Isolated\"},",
          "", KT_E_UNSUPPORTED, "'&&'"},
         {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"Odd\"},",
          "", KT_E_FORMAT, "'Odd'"},
@@ -76,12 +78,12 @@ START_TEST(names_what_is_wrong_with_a_file)
         {"\"pre_tokenizer\": " SPLIT("[\\\\W]") ",", "", KT_E_UNSUPPORTED, "\\W in a class"},
         {"\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" SPLIT(
              "a") ", {\"type\": \"ByteLevel\", \"add_prefix_space\": true}]},",
-         "", KT_E_UNSUPPORTED, "ByteLevel with add_prefix_space behind other steps"},
+         "", KT_E_UNSUPPORTED, "ByteLevel with add_prefix_space after other steps"},
         {"\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" TIMES_16(SPLIT("a") ",")
              SPLIT("a") "]},",
          "", KT_E_UNSUPPORTED, "more than 16 steps that cut text into words"},
         {"\"pre_tokenizer\": {\"type\": \"Metaspace\"},", "", KT_E_UNSUPPORTED,
-         "Metaspace behind other steps or without replacement"},
+         "Metaspace after other steps or without replacement"},
         {"\"normalizer\": {\"type\": \"Prepend\"},", "", KT_E_FORMAT, "a Prepend without text"},
         {"\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}},", "", KT_E_FORMAT,
          "a Replace without content"},
@@ -105,7 +107,7 @@ START_TEST(names_what_is_wrong_with_a_vocabulary)
         const char *words;
     } cases[] = {
         {"", KT_E_FORMAT, "tokenizer.json"},
-        {"[]", KT_E_FORMAT, "no JSON object"},
+        {"[]", KT_E_FORMAT, "not a JSON object"},
         {"{\"model\"", KT_E_FORMAT, "tokenizer.json:1"},
         {"{}", KT_E_FORMAT, "no object 'model'"},
         {"{\"model\": {\"type\": \"WordPiece\"}}", KT_E_UNSUPPORTED, "WordPiece"},
@@ -147,7 +149,7 @@ START_TEST(names_what_no_tokenizer_is_in)
     ck_assert(kt_tokenizer_create(NULL, &tokenizer, &error) == KT_E_INVALID);
     sandbox_write("t/tokenizer.json", TINY, "", "");
     sandbox_write("t/tokenizer_config.json", "{\"added_tokens_decoder\": {\"x\": {}}}");
-    expect_failure("t", KT_E_FORMAT, "added_tokens_decoder: 'x' is no id");
+    expect_failure("t", KT_E_FORMAT, "added_tokens_decoder: 'x' is not an id");
 }
 END_TEST
 
@@ -202,8 +204,8 @@ START_TEST(names_what_is_wrong_with_merges)
         {"[\"\u00e9 /\", \" /\"]", "merges[1]"},
         {"[\"\u00e9 /\", \"\u00e9 \"]", "merges[1]"},
         {"[,]", "tokenizer.json"},
-        {"\"[]\"", "no array"},
-        {"0", "no array"},
+        {"\"[]\"", "not an array"},
+        {"0", "not an array"},
     };
     char text[256];
     snprintf(text, sizeof(text), "\"merges\": %s", cases[_i].merges);
@@ -262,7 +264,7 @@ static uint64_t count_control(const struct kt_tokenizer *tokenizer, const char *
     return n;
 }
 
-/* Tags of a template's language are no content, even where files do not call them special; nor is a token
+/* Tags of a template's language are not content, even where files do not call them special; nor is a token
  * that only the files beside a vocabulary call so, and that its merges would make. */
 START_TEST(tags_of_the_template_are_no_content)
 {
@@ -418,7 +420,7 @@ START_TEST(says_what_a_path_lacks)
     expect_failure("empty", KT_E_NOT_FOUND, "neither tokenizer.json nor a tiktoken file");
     expect_failure("nowhere", KT_E_IO, "nowhere: No such file");
     sandbox_folder("t/tokenizer.json");
-    expect_failure("t", KT_E_IO, "no regular file");
+    expect_failure("t", KT_E_IO, "not a regular file");
     sandbox_write("x.gguf", "GGUF");
     expect_failure("x.gguf", KT_E_FORMAT, "x.gguf");
     struct kt_tokenizer *tokenizer;

@@ -245,8 +245,11 @@ START_TEST(names_what_is_wrong)
         {1, {KEY("scores"), ABSENT, 0, 0, 0, NULL}, KT_E_FORMAT, KEY("scores")},
         {1, {KEY("scores"), ARRAY, F32, 7, 0, NULL}, KT_E_FORMAT, "7 elements"},
         {1, {KEY("scores"), ARRAY, TEXT, 8, 0, NULL}, KT_E_FORMAT, KEY("scores")},
-        {1, {KEY("scores"), ARRAY, F32, 8, 0x7fc00000, NULL}, KT_E_FORMAT, KEY("scores") "[0] is no number"},
-        {1, {KEY("scores"), ARRAY, F64, 8, 0x7ff8000000000000, NULL}, KT_E_FORMAT, "no number"},
+        {1,
+         {KEY("scores"), ARRAY, F32, 8, 0x7fc00000, NULL},
+         KT_E_FORMAT,
+         KEY("scores") "[0] is not a number"},
+        {1, {KEY("scores"), ARRAY, F64, 8, 0x7ff8000000000000, NULL}, KT_E_FORMAT, "not a number"},
         {1, {KEY("unknown_token_id"), U32, 0, 0, 99, NULL}, KT_E_FORMAT, KEY("unknown_token_id")},
         {1, {KEY("tokens"), ARRAY, TEXT, 0, 0, NULL}, KT_E_FORMAT, KEY("token_type")},
     };
@@ -315,7 +318,7 @@ START_TEST(takes_long_tokens)
 }
 END_TEST
 
-/* Places of tokens are drawn anew for each vocabulary, so that no file can be made whose tokens share them.
+/* Places of tokens are drawn again for each vocabulary, so that no file can be made whose tokens share them.
  */
 START_TEST(tokens_have_no_place_that_files_know)
 {
@@ -386,7 +389,7 @@ START_TEST(survives_every_damaged_byte)
     for (size_t at = 0; at < file.size; at++) {
         const uint8_t old = file.data[at];
         const uint8_t others[] = {0xff, old ^ 1, old ^ 0x80};
-        if (at >= 4) /* else it is no GGUF file, but one of another kind */
+        if (at >= 4) /* else it is not a GGUF file, but one of another kind */
             for (size_t i = 0; i < sizeof others; i++) {
                 file.data[at] = others[i];
                 (void)try_file(file.data, file.size, &error);

@@ -109,9 +109,9 @@ static void warn_end(struct kt_chat *chat)
     uint64_t context = chat->talk->context, used = end->n_prompt + end->n_answer;
     if (end->reason == KT_TALK_LENGTH && chat->args->n > 0 &&
         (end->n_answer == 0 || end->n_answer >= chat->args->n))
-        kt_cli_warn(chat->cli, "the answer was cut at %" PRIu64 " tokens, as --tokens says", chat->args->n);
+        kt_cli_warn(chat->cli, "the response was truncated at %" PRIu64 " tokens by --tokens", chat->args->n);
     else if (end->reason == KT_TALK_LENGTH)
-        kt_cli_warn(chat->cli, "the answer was cut, as the context is full");
+        kt_cli_warn(chat->cli, "the response was truncated because the context is full");
     if (end->n_prompt > 0 && context > 0 && (double)used >= NEARLY_FULL * (double)context) {
         kt_cli_warn(chat->cli, "the conversation takes %" PRIu64 " of the context's %" PRIu64 " tokens", used,
                     context);
@@ -153,7 +153,7 @@ static int hear(struct kt_chat *chat)
     return kt_conversation_add(&chat->conversation, "assistant", chat->content.data, chat->content.length,
                                chat->reasoning.data, chat->reasoning.length)
                ? KT_EXIT_OK
-               : kt_cli_error(chat->cli, "the answer is no UTF-8, or there is no memory for it");
+               : kt_cli_error(chat->cli, "the answer is not UTF-8, or there is no memory for it");
 }
 
 static void set_question(struct kt_chat *chat, const char *text, size_t length)
@@ -172,7 +172,7 @@ static int pose(struct kt_chat *chat, const char *text, size_t length)
 {
     if (!text && !chat->question) {
         if (!kt_conversation_ends_with(&chat->conversation, "assistant"))
-            return kt_cli_error(chat->cli, "there is no question to ask again");
+            return kt_cli_error(chat->cli, "no question to repeat");
         if (chat->talk->is_fixed)
             kt_cli_note(chat->cli, "the temperature is 0, so the same answer will come");
         kt_conversation_pop(&chat->conversation);
@@ -184,7 +184,7 @@ static int pose(struct kt_chat *chat, const char *text, size_t length)
     }
     size_t valid = kt_utf8_valid(text, length);
     if (valid < length)
-        return kt_cli_error(chat->cli, "the question is no UTF-8 from its byte %zu on", valid + 1);
+        return kt_cli_error(chat->cli, "the question is not UTF-8 from its byte %zu on", valid + 1);
     return kt_conversation_add(&chat->conversation, "user", text, length, NULL, 0)
                ? KT_EXIT_OK
                : kt_cli_error(chat->cli, "out of memory");
@@ -227,7 +227,7 @@ static int ask_once(struct kt_chat *chat)
     while (text.length > 0 && strchr("\r\n", text.data[text.length - 1]))
         text.length--;
     if (code == KT_EXIT_OK && text.length == 0)
-        code = kt_cli_error(chat->cli, "there is no question: the text is empty");
+        code = kt_cli_error(chat->cli, "the question is empty");
     if (code == KT_EXIT_OK)
         code = kt_chat_ask(chat, text.data, text.length);
     kt_buffer_free(&text);
@@ -317,7 +317,7 @@ static int converse(struct kt_chat *chat)
     struct kt_error error;
     bool was_empty = false;
     if (!kt_wake_install())
-        return kt_cli_error(chat->cli, "there is no pipe for signals");
+        return kt_cli_error(chat->cli, "cannot create a pipe for signals");
     if (kt_line_open(chat->answers.is_terminal ? stdout : stderr, &chat->line, &error) != KT_OK)
         return kt_cli_fail(chat->cli, &error);
     chat->history = chat->args->no_history ? NULL : kt_typed_path();
@@ -425,7 +425,7 @@ int kt_cmd_chat(struct kt_cli *cli, int argc, char **argv)
     kt_screen_open(&chat.notes, stderr);
     if (!kt_conversation_open(&chat.conversation) ||
         !kt_conversation_set_system(&chat.conversation, args.system))
-        code = kt_cli_error(cli, "--system is no UTF-8, or there is no memory");
+        code = kt_cli_error(cli, "--system is not UTF-8, or there is no memory");
     if (code == KT_EXIT_OK)
         code = run(&chat);
     if (chat.talk)

@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define TICK 50                     /* milliseconds from one question whether the answer ends to the next */
-#define MOST_BODY ((size_t)1 << 20) /* bytes of a reply that is no stream */
+#define MOST_BODY ((size_t)1 << 20) /* bytes of a reply that is not a stream */
 
 struct client {
     struct kt_talk talk;
@@ -38,7 +38,7 @@ struct reply {
     const struct kt_talk_listener *listener; /* NULL: it is no answer */
     struct kt_talk_end *end;
     struct kt_sse sse;
-    struct kt_buffer body; /* where it is no stream */
+    struct kt_buffer body; /* where it is not a stream */
     enum kt_status status;
     struct kt_error *error;
     double start, first, last;
@@ -107,7 +107,7 @@ static const char *find_message(const json_t *object)
     return NULL;
 }
 
-/* JSON of a server's bytes, with U+FFFD for what is no UTF-8. */
+/* JSON of a server's bytes, with U+FFFD for what is not UTF-8. */
 static json_t *parse(const char *text, size_t length, json_error_t *place)
 {
     json_t *mended = kt_json_text(text, length);
@@ -154,7 +154,7 @@ static enum kt_status take_event(void *user, char *data, size_t length, struct k
     json_t *event = parse(data, length, &place);
     if (!json_is_object(event)) {
         json_decref(event);
-        return kt_engine_fail(error, KT_E_FORMAT, "the server sent an event that is no JSON object: %.80s",
+        return kt_engine_fail(error, KT_E_FORMAT, "the server sent an event that is not a JSON object: %.80s",
                               data);
     }
     enum kt_status status = KT_OK;
@@ -163,8 +163,8 @@ static enum kt_status take_event(void *user, char *data, size_t length, struct k
     const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
     if (wrong && !json_is_null(wrong)) {
         const char *message = find_message(event);
-        status = kt_engine_fail(error, KT_E_STATE, "the server broke the answer off: %s",
-                                message ? message : "it does not say why");
+        status = kt_engine_fail(error, KT_E_STATE, "the server aborted the response: %s",
+                                message ? message : "no reason given");
     } else {
         take_delta(reply, json_object_get(choice, "delta"));
         take_usage(reply, event);
@@ -300,10 +300,10 @@ static enum kt_status fail_status(const struct reply *reply, long code)
     enum kt_status status =
         kt_engine_fail(reply->error,
                        word && strcmp(word, "context_length_exceeded") == 0 ? KT_E_RANGE : KT_E_STATE,
-                       "the server at %s refuses with %ld: %s%s", reply->client->talk.where, code,
+                       "the server at %s returned status %ld: %s%s", reply->client->talk.where, code,
                        message  ? message
                        : *moved ? moved
-                                : "it does not say why",
+                                : "no reason given",
                        advice);
     json_decref(body);
     return status;
@@ -336,7 +336,7 @@ static enum kt_status judge_end(struct reply *reply, long code)
         return fail_status(reply, code);
     if (reply->body.length > 0)
         return kt_engine_fail(reply->error, KT_E_FORMAT,
-                              "the server at %s sent no stream; is it one of OpenAI's API?",
+                              "the server at %s did not send a stream; it may not implement the OpenAI API",
                               reply->client->talk.where);
     if (!reply->is_done && !reply->has_finished)
         return kt_engine_fail(reply->error, KT_E_IO, "the server at %s hung up in the middle of its answer",
@@ -388,7 +388,7 @@ static void close_client(struct kt_talk *talk)
     curl_global_cleanup();
 }
 
-/* Whether the URL's host is this machine, which needs no proxy. False, too, if it is no URL. */
+/* Whether the URL's host is this machine, which needs no proxy. False, too, if it is not a URL. */
 static bool is_local(const char *url)
 {
     CURLU *parts = curl_url();
@@ -504,7 +504,7 @@ static int find_model(struct kt_cli *cli, struct client *client)
         if (status == KT_OK && code == 503 && !is_loading)
             status = fail_status(&reply, code);
         if (status == KT_OK && !is_loading && !choose_model(client, list))
-            status = kt_engine_fail(&error, KT_E_INVALID, "--model is no UTF-8, or there is no memory");
+            status = kt_engine_fail(&error, KT_E_INVALID, "--model is not UTF-8, or there is no memory");
         json_decref(list);
         kt_buffer_free(&reply.body);
         if (status != KT_OK)
@@ -529,7 +529,7 @@ int kt_talk_client(struct kt_cli *cli, const struct kt_chat_args *args, struct k
         client->multi = curl_multi_init();
     }
     if (!client->curl || !client->multi || !set_base(client))
-        code = kt_cli_error(cli, "libcurl cannot be used, or there is no memory");
+        code = kt_cli_error(cli, "cannot use libcurl, or no memory");
     if (code == KT_EXIT_OK)
         code = set_headers(cli, client);
     if (code == KT_EXIT_OK)

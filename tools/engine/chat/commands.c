@@ -212,7 +212,7 @@ void kt_chat_command_run(struct kt_chat *chat, const char *line)
         if (!argument)
             (void)kt_cli_error(chat->cli, "out of memory");
         else if (*argument && !*c->argument)
-            (void)kt_cli_error(chat->cli, "%s takes no argument", c->name);
+            (void)kt_cli_error(chat->cli, "%s does not take an argument", c->name);
         else
             c->run(chat, argument);
         free(argument);
@@ -220,6 +220,6 @@ void kt_chat_command_run(struct kt_chat *chat, const char *line)
     }
     char word[64];
     (void)snprintf(word, sizeof(word), "%.*s", (int)length, line);
-    (void)kt_cli_error(chat->cli, "%s is no command%s; /help lists them, and //%s is a message", word,
+    (void)kt_cli_error(chat->cli, "%s is not a command%s; /help lists them, and //%s is a message", word,
                        kt_cli_hint(word, names, n).text, word + 1);
 }

@@ -197,7 +197,7 @@ static const char *judge(const json_t *message, size_t at)
     const json_t *content = json_object_get(message, "content");
     bool is_known = false;
     if (!json_is_object(message))
-        return "it is no object";
+        return "it is not an object";
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
         is_known |= has_role(message, roles[i]);
     if (!is_known)
@@ -206,7 +206,7 @@ static const char *judge(const json_t *message, size_t at)
         return "only the first message can be the system's";
     if (!json_is_string(content) &&
         !(json_is_array(json_object_get(message, "tool_calls")) && (!content || json_is_null(content))))
-        return "its content is no text";
+        return "its content is not text";
     return NULL;
 }
 

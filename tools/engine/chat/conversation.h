@@ -13,7 +13,7 @@ struct kt_conversation {
     json_t *messages;
 };
 
-/* False: out of memory, or a text is no UTF-8; so it is with all that return bool. */
+/* False: out of memory, or a text is not UTF-8; so it is with all that return bool. */
 bool kt_conversation_open(struct kt_conversation *conversation);
 void kt_conversation_close(struct kt_conversation *conversation);
 /* Sets the system's message; NULL or "": none. */

@@ -62,7 +62,7 @@ static unsigned count_rows(struct kt_line *line, unsigned columns)
     return n + (at == columns); /* libedit puts the cursor below a full row */
 }
 
-/* The window has another size. Terminals wrap what stands there anew, which libedit knows nothing of: the
+/* The window has another size. Terminals wrap what stands there again, which libedit knows nothing of: the
  * line is taken away and drawn again. */
 static void resize(struct kt_line *line)
 {

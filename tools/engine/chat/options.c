@@ -4,28 +4,29 @@
 #define args kt_chat_args /* as the rows that verbs share call it */
 
 static const struct kt_cli_option options[] =
-    {OPTION_TEXT("prompt", 'q', prompt, "TEXT", "ask this, print the answer alone, and end"),
+    {OPTION_TEXT("prompt", 'q', prompt, "TEXT", "ask this question, print only the response, and exit"),
      OPTION_TEXT("file", 'f', file, "FILE",
-                 "the same with the text of FILE, - for standard input; behind --prompt, if that is given"),
+                 "read the question from FILE (-: standard input); appended to --prompt if both are given"),
      OPTION_TEXT("host", 'H', host, "ADDRESS",
-                 "the server's address, or a URL, https://example.org/v1 (default: 127.0.0.1)"),
-     OPTION_UINT("port", 'p', port, 1, 65535, "N", "its port (default: 30000)"),
+                 "address of the server, or a URL such as https://example.org/v1 (default: 127.0.0.1)"),
+     OPTION_UINT("port", 'p', port, 1, 65535, "N", "port of the server (default: 30000)"),
      OPTION_TEXT("api-key", 0, key, "KEY",
-                 "the server's key; KT_API_KEY in the environment hides it from other users of this machine"),
-     OPTION_TEXT("model", 'm', model, "NAME",
-                 "which of the server's models is to answer (default: its first)"),
-     OPTION_TEXT("system", 0, system, "TEXT", "the system's message"),
+                 "API key of the server; KT_API_KEY in the environment hides it from other users of this "
+                 "machine"),
+     OPTION_TEXT("model", 'm', model, "NAME", "model of the server to use (default: the first one)"),
+     OPTION_TEXT("system", 0, system, "TEXT", "system message"),
      OPTION_UINT("tokens", 'n', n, 1, UINT32_MAX, "N",
-                 "an answer has at most N tokens (default: as many as fit)"),
-     OPTION_FLAG("no-think", 0, no_think,
-                 "ask the model not to reason before it answers, if its template can"),
-     OPTION_FLAG("no-save-history", 0, no_history, "neither read nor keep lines that were typed"),
+                 "maximum number of tokens in a response (default: as many as fit)"),
+     OPTION_FLAG("no-think", 0, no_think, "turn off reasoning, if the model's template supports that"),
+     OPTION_FLAG("no-save-history", 0, no_history, "neither read nor write the history of typed lines"),
      OPTION_TEXT("chat-template", 0, chat_template, "FILE",
-                 "with MODEL: this template instead of its own: a file, or a built-in one as of kt template"),
+                 "with MODEL: use this chat template instead of its own: a file, or a built-in one (see "
+                 "kt template)"),
      OPTION_UINT("context", 0, context, 1, UINT32_MAX, "N",
-                 "with MODEL: tokens of the conversation (default: what it was made for, at most 32768)"),
+                 "with MODEL: maximum tokens of the conversation (default: its context length, at most "
+                 "32768)"),
      OPTION_CHOICE("kv", 0, kv, "bf16|q8_0|f32", "TYPE",
-                   "with MODEL: the type of keys and values: bf16 (default), q8_0 or f32"),
+                   "with MODEL: data type of the KV cache: bf16 (default), q8_0 or f32"),
      KT_SAMPLING_OPTIONS,
      KT_CLI_EXPERTS(struct args),
      KT_CLI_BACKEND,
@@ -61,7 +62,8 @@ const struct kt_cli_command kt_chat_command =
      .about = "Talks with a model: with the one that a running server has, such as kt run, or with MODEL, a "
               "GGUF file or a folder of safetensors files, which is then loaded into this process; a URL "
               "names the server. What is "
-              "typed is a message, or a command: /help lists them. Where standard input is no terminal, all "
+              "typed is a message, or a command: /help lists them. Where standard input is not a "
+              "terminal, all "
               "of it is one question, and only the answer goes to standard output.",
      .options = options,
      .arguments = "MODEL",

@@ -114,7 +114,7 @@ void kt_screen_put(struct kt_screen *screen, bool is_dim, const char *text, size
         char joined[sizeof(screen->broken) + 4];
         size_t n = screen->n_broken;
         set_dim(screen, is_dim);
-        while (n > 0 && length > 0) { /* goes on with what was cut */
+        while (n > 0 && length > 0) { /* continues with what was cut */
             memcpy(joined, screen->broken, n);
             joined[n++] = *text++;
             length--;

@@ -37,7 +37,7 @@ struct kt_talk_end {
 
 /* What every answerer begins with. Texts from a server may hold anything. */
 struct kt_talk {
-    /* Answers the last message. On failure the pieces so far are no whole answer. */
+    /* Answers the last message. On failure the pieces so far are not a complete answer. */
     enum kt_status (*send)(struct kt_talk *talk, const json_t *messages,
                            const struct kt_talk_listener *listener, struct kt_talk_end *end,
                            struct kt_error *error);

@@ -17,19 +17,19 @@ struct args {
 };
 
 static const struct kt_cli_option options[] =
-    {OPTION_TEXT("file", 'f', file, "FILE", "read the ids from FILE, - for standard input"),
-     OPTION_FLAG("jsonl", 0, jsonl, "read an array of ids a line, write a JSON string a line"),
-     OPTION_FLAG("no-specials", 0, no_specials, "leave control tokens out"),
+    {OPTION_TEXT("file", 'f', file, "FILE", "read the IDs from FILE (-: standard input)"),
+     OPTION_FLAG("jsonl", 0, jsonl, "read one array of IDs per line, write one JSON string per line"),
+     OPTION_FLAG("no-specials", 0, no_specials, "omit control tokens"),
      {.name = NULL}};
-const struct kt_cli_command kt_detokenize_command = {
-    .usage = "MODEL [ID]... [OPTION]...",
-    .about =
-        "Turns ids of a model's tokens into their text: IDs, or what --file or standard input has. Bytes that "
-        "are no characters are shown as U+FFFD.",
-    .options = options,
-    .arguments = "MODEL",
-    .min_arguments = 1,
-    .max_arguments = INT32_MAX};
+const struct kt_cli_command kt_detokenize_command =
+    {.usage = "MODEL [ID]... [OPTION]...",
+     .about =
+         "Converts token IDs to text: the arguments, or the contents of --file or standard input. Invalid "
+         "UTF-8 is shown as U+FFFD.",
+     .options = options,
+     .arguments = "MODEL",
+     .min_arguments = 1,
+     .max_arguments = INT32_MAX};
 
 /* Ids that grow. */
 struct ids {
@@ -54,8 +54,8 @@ static int add_word(const struct kt_cli *cli, const char *path, const char *word
     errno = 0;
     long long number = strtoll(word, &end, 10);
     if (end == word || *end || errno || number < INT32_MIN || number > INT32_MAX)
-        return from_line ? kt_cli_usage(cli, "'%s' is no id of a token", word)
-                         : kt_cli_error(cli, "%s: '%s' is no id of a token", path, word);
+        return from_line ? kt_cli_usage(cli, "'%s' is not a token id", word)
+                         : kt_cli_error(cli, "%s: '%s' is not a token id", path, word);
     add_id(cli, ids, (int32_t)number);
     return KT_EXIT_OK;
 }
@@ -82,7 +82,8 @@ static int read_line(const struct kt_cli *cli, const struct kt_input_lines *line
     json_array_foreach (array, i, id) {
         json_int_t number = json_is_integer(id) ? json_integer_value(id) : -1;
         if (code == KT_EXIT_OK && (number < 0 || number > INT32_MAX))
-            code = kt_cli_error(cli, "%s:%" PRIu64 ": element %zu is no id", lines->path, lines->number, i);
+            code =
+                kt_cli_error(cli, "%s:%" PRIu64 ": element %zu is not an id", lines->path, lines->number, i);
         add_id(cli, ids, (int32_t)number);
     }
     json_decref(array);

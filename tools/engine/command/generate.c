@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - kt generate: a model goes on with a text, or answers it. */
+/* generate.c - kt generate: a model continues with a text, or answers it. */
 #include "tools/engine/prompt/prompt.h"
 
 #include <inttypes.h>
@@ -17,20 +17,20 @@ struct args {
 };
 
 static const struct kt_cli_option options[] =
-    {OPTION_TEXT("prompt", 'p', prompt, "TEXT", "the text to go on with"),
-     OPTION_TEXT("file", 'f', file, "FILE", "read the text from FILE, - for standard input"),
-     OPTION_UINT("tokens", 'n', n, 0, 1 << 20, "N", "write at most N tokens (default: 256)"),
+    {OPTION_TEXT("prompt", 'p', prompt, "TEXT", "the prompt"),
+     OPTION_TEXT("file", 'f', file, "FILE", "read the text from FILE (-: standard input)"),
+     OPTION_UINT("tokens", 'n', n, 0, 1 << 20, "N", "maximum number of tokens to generate (default: 256)"),
      OPTION_FLAG("chat", 0, chat,
-                 "the text is a message to be answered: it is wrapped in the model's chat template"),
-     OPTION_TEXT("system", 0, system, "TEXT", "with --chat: the system's message before it"),
+                 "treat the prompt as a message to answer: wrap it in the model's chat template"),
+     OPTION_TEXT("system", 0, system, "TEXT", "with --chat: system message before it"),
      OPTION_TEXT("chat-template", 0, chat_template, "FILE",
-                 "this template instead of the model's: a file, or a built-in one as of kt template"),
-     OPTION_FLAG("json", 0, json, "what is written is a JSON object"),
-     OPTION_TEXT("json-schema", 0, schema, "FILE",
-                 "what is written is JSON that fits the JSON Schema in FILE"),
-     OPTION_FLAG("ignore-eos", 0, ignore_eos, "go on behind tokens that end the text"),
+                 "use this chat template instead of the model's: a file, or a built-in one (see kt "
+                 "template)"),
+     OPTION_FLAG("json", 0, json, "generate a JSON object"),
+     OPTION_TEXT("json-schema", 0, schema, "FILE", "generate JSON that matches the JSON Schema in FILE"),
+     OPTION_FLAG("ignore-eos", 0, ignore_eos, "continue after tokens that end the text"),
      OPTION_UINT("context", 0, context, 1, UINT32_MAX, "N",
-                 "room for N tokens (default: those of the text and --tokens)"),
+                 "size of the context in tokens (default: the prompt and --tokens)"),
      KT_SPECULATE_OPTION(struct args, speculate),
      KT_SAMPLING_OPTIONS,
      KT_CLI_EXPERTS(struct args),
@@ -38,16 +38,16 @@ static const struct kt_cli_option options[] =
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
-const struct kt_cli_command kt_generate_command = {
-    .usage = "MODEL -p TEXT [OPTION]...",
-    .about =
-        "Goes on with a text as a language model would and prints what it adds. Tokens are drawn as the model "
-        "advises; one that does not goes on with the likeliest token each time. MODEL is a GGUF file or a folder of safetensors files with its tokenizer.",
-    .options = options,
-    .arguments = "MODEL",
-    .min_arguments = 1,
-    .max_arguments = 1,
-    .opens_checkpoint = true};
+const struct kt_cli_command kt_generate_command =
+    {.usage = "MODEL -p TEXT [OPTION]...",
+     .about = "Generates text from a prompt and prints it. Sampling parameters are those that the model "
+              "recommends; without any, the most likely token is always chosen. MODEL is a GGUF file or a "
+              "folder of safetensors files with its tokenizer.",
+     .options = options,
+     .arguments = "MODEL",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .opens_checkpoint = true};
 
 /* What is to be written: behind which prompt, and in which form. */
 struct task {
@@ -295,8 +295,8 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
     params.max_tokens = args.context ? args.context : task.n_ids + args.n;
     params.n_logits = 1;
     if (code == KT_EXIT_OK && task.n_ids > params.max_tokens)
-        code = kt_cli_error(cli, "the text has %" PRIu64 " tokens, more than the room for %" PRIu64,
-                            task.n_ids, params.max_tokens);
+        code = kt_cli_error(cli, "the text has %" PRIu64 " tokens, but the context has %" PRIu64, task.n_ids,
+                            params.max_tokens);
     if (code == KT_EXIT_OK) {
         if (args.n > params.max_tokens - task.n_ids + 1)
             args.n = params.max_tokens - task.n_ids + 1;

@@ -39,7 +39,7 @@ int kt_logits_create(const struct kt_cli *cli, const char *path, const struct kt
         kt_signals_temporary(file->part);
     if (!file->file || fwrite(magic, sizeof(magic), 1, file->file) != 1 ||
         fwrite(shape, sizeof(*shape), 1, file->file) != 1)
-        return fail(file, "it cannot be written");
+        return fail(file, "cannot be written");
     return KT_EXIT_OK;
 }
 
@@ -50,7 +50,7 @@ int kt_logits_open(const struct kt_cli *cli, const char *path, const struct kt_l
     struct kt_logits_shape found;
     *file = (struct kt_logits_file){.cli = cli, .path = path, .file = fopen(path, "rb")};
     if (!file->file)
-        return fail(file, "it cannot be read");
+        return fail(file, "cannot be read");
     if (fread(head, sizeof(head), 1, file->file) != 1 || memcmp(head, magic, sizeof(magic)) != 0 ||
         fread(&found, sizeof(found), 1, file->file) != 1)
         return kt_cli_error(cli, "%s: no logits that kt perplexity --save-logits recorded", path);
@@ -68,16 +68,15 @@ int kt_logits_open(const struct kt_cli *cli, const char *path, const struct kt_l
 
 int kt_logits_write(struct kt_logits_file *file, const float *logits, uint64_t n)
 {
-    return fwrite(logits, sizeof(*logits), n, file->file) == n ? KT_EXIT_OK
-                                                               : fail(file, "it cannot be written");
+    return fwrite(logits, sizeof(*logits), n, file->file) == n ? KT_EXIT_OK : fail(file, "cannot be written");
 }
 
 int kt_logits_read(struct kt_logits_file *file, float *logits, uint64_t n)
 {
     if (fread(logits, sizeof(*logits), n, file->file) == n)
         return KT_EXIT_OK;
-    return ferror(file->file) ? fail(file, "it cannot be read")
-                              : kt_cli_error(file->cli, "%s: it is cut off", file->path);
+    return ferror(file->file) ? fail(file, "cannot be read")
+                              : kt_cli_error(file->cli, "%s: the file is truncated", file->path);
 }
 
 int kt_logits_finish(struct kt_logits_file *file)
@@ -87,7 +86,7 @@ int kt_logits_finish(struct kt_logits_file *file)
         good = false;
     file->file = NULL;
     if (!good || !kt_rename_synced(file->part, file->path))
-        return fail(file, "it cannot be written");
+        return fail(file, "cannot be written");
     kt_signals_temporary(NULL);
     free(file->part);
     file->part = NULL;

@@ -21,25 +21,26 @@ struct args {
 };
 
 static const struct kt_cli_option options[] =
-    {OPTION_UINT("context", 0, context, 4, 1 << 20, "N", "tokens of a window (default: 512)"),
-     OPTION_TEXT("save-logits", 0, save, "OUT", "record the logits that are counted, 4 bytes each"),
-     OPTION_TEXT("kl-divergence", 0, compare, "RECORDED", "compare with logits that --save-logits recorded"),
-     OPTION_TEXT("cache", 0, cache, "FORM", "form of the cache, bf16 (default), q8_0 or f32"),
+    {OPTION_UINT("context", 0, context, 4, 1 << 20, "N", "window size in tokens (default: 512)"),
+     OPTION_TEXT("save-logits", 0, save, "OUT", "save the logits of all counted tokens, 4 bytes each"),
+     OPTION_TEXT("kl-divergence", 0, compare, "RECORDED", "compare with logits saved by --save-logits"),
+     OPTION_TEXT("cache", 0, cache, "FORM", "data type of the KV cache: bf16 (default), q8_0 or f32"),
      KT_CLI_EXPERTS(struct args),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
-const struct kt_cli_command kt_perplexity_command = {
-    .usage = "MODEL FILE [OPTION]...",
-    .about =
-        "Prints the perplexity of a language model on the text of FILE: exp of the mean of -ln p over the "
-        "second half of each window. Lower is better; the same text and windows compare backends and formats.",
-    .options = options,
-    .arguments = "MODEL and FILE",
-    .min_arguments = 2,
-    .max_arguments = 2,
-    .opens_checkpoint = true};
+const struct kt_cli_command kt_perplexity_command =
+    {.usage = "MODEL FILE [OPTION]...",
+     .about =
+         "Prints the perplexity of a language model on the text of FILE: exp of the mean of -ln p over the "
+         "second half of each window. Lower is better; the same text and windows compare backends and "
+         "formats.",
+     .options = options,
+     .arguments = "MODEL and FILE",
+     .min_arguments = 2,
+     .max_arguments = 2,
+     .opens_checkpoint = true};
 
 static const struct kt_column columns[] = {
     {"perplexity", "PERPLEXITY", KT_COLUMN_REAL, 4, 0}, {"deviation", "+-", KT_COLUMN_REAL, 4, 0},

@@ -15,17 +15,16 @@ struct args {
 
 static const struct kt_cli_option options[] =
     {OPTION_TEXT("request", 'r', request, "FILE",
-                 "render the JSON object in FILE, - for standard input: messages, "
-                 "tools, add_generation_prompt and what else the template reads"),
+                 "render the JSON object in FILE (-: standard input): messages, tools, "
+                 "add_generation_prompt and other variables of the template"),
      OPTION_TEXT("chat-template", 0, chat_template, "FILE",
-                 "this template instead of the model's: a file, or chatml, llama3, "
-                 "mistral or deepseek, which are built in"),
+                 "use this template instead of the model's: a file, or one of the built-in templates "
+                 "chatml, llama3, mistral and deepseek"),
      {.name = NULL}};
 const struct kt_cli_command kt_template_command =
     {.usage = "MODEL [OPTION]...",
-     .about =
-         "Says what a chat template supports, or with --request renders it and prints the text and nothing "
-         "else. MODEL is a GGUF file, a model's folder, a tokenizer.json, or a template itself, NAME.jinja.",
+     .about = "Shows what a chat template supports, or with --request renders it and prints only the text. "
+              "MODEL is a GGUF file, a model's folder, a tokenizer.json, or a template itself, NAME.jinja.",
      .options = options,
      .arguments = "MODEL",
      .min_arguments = 1,

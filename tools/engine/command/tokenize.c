@@ -16,18 +16,17 @@ struct args {
 };
 
 static const struct kt_cli_option options[] =
-    {OPTION_TEXT("file", 'f', file, "FILE", "read the text from FILE, - for standard input"),
-     OPTION_FLAG("pieces", 0, pieces, "show what each token is; so does --format json or csv"),
-     OPTION_FLAG("jsonl", 0, jsonl, "read a JSON string a line, write an array of ids a line"),
+    {OPTION_TEXT("file", 'f', file, "FILE", "read the text from FILE (-: standard input)"),
+     OPTION_FLAG("pieces", 0, pieces, "show each token; also with --format json or csv"),
+     OPTION_FLAG("jsonl", 0, jsonl, "read one JSON string per line, write one array of IDs per line"),
      OPTION_FLAG("no-specials", 0, no_specials,
-                 "control tokens in the text, such as <|im_end|>, are text like any other"),
-     OPTION_FLAG("bos", 0, bos, "begin with BOS where the model's text does"),
+                 "treat control tokens in the text, such as <|im_end|>, as plain text"),
+     OPTION_FLAG("bos", 0, bos, "begin with BOS if the model uses it"),
      {.name = NULL}};
 const struct kt_cli_command kt_tokenize_command =
     {.usage = "MODEL [TEXT] [OPTION]...",
-     .about =
-         "Turns text into the ids of a model's tokens: TEXT, or what --file or standard input has. MODEL is "
-         "a GGUF file, a model's folder, a tokenizer.json or a tiktoken file.",
+     .about = "Converts text to token IDs: TEXT, or the contents of --file or standard input. MODEL is "
+              "a GGUF file, a model's folder, a tokenizer.json or a tiktoken file.",
      .options = options,
      .arguments = "MODEL",
      .min_arguments = 1,
@@ -52,7 +51,7 @@ static int encode(const struct kt_cli *cli, const struct args *args, const struc
 
 /* ---- pieces ---- */
 
-/* Every byte of a token can be seen: white space but ' ' as \n, \t or \xAB, as what is no character. */
+/* Every byte of a token can be seen: white space but ' ' as \n, \t or \xAB, as what is not a character. */
 static char *show_piece(const struct kt_cli *cli, const struct kt_token *token)
 {
     struct kt_buffer shown = {.data = NULL};

@@ -243,7 +243,7 @@ static bool collect(struct kt_calls *c, const struct kt_calls_params *params, co
     }
     if (c->n == 0)
         c->reader->status =
-            kt_engine_fail(error, KT_E_NOT_FOUND, "there is no tool %s%s%s", params->name ? "'" : "",
+            kt_engine_fail(error, KT_E_NOT_FOUND, "no such tool: %s%s%s", params->name ? "'" : "",
                            params->name ? params->name : "that could be called", params->name ? "'" : "");
     return c->n > 0;
 }

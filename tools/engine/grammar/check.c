@@ -73,7 +73,7 @@ bool kt_form_work(struct kt_form_reader *reader, const struct kt_place *place, u
     uint64_t left = KT_FORM_MOST_WORK - reader->work;
     reader->work += steps < left ? steps : left;
     if (steps > left)
-        return kt_form_fail(reader, KT_E_RANGE, place, "reading it takes more than %d steps",
+        return kt_form_fail(reader, KT_E_RANGE, place, "reading it requires more than %d steps",
                             KT_FORM_MOST_WORK);
     return reader->status == KT_OK;
 }
@@ -248,7 +248,7 @@ static bool check_type(struct kt_form_reader *reader, const json_t *type, const 
     json_array_foreach (type, i, one) {
         done = done && type_of_name(one) && *json_string_value(one) != '\1';
     }
-    return done || kt_form_fail(reader, KT_E_FORMAT, place, "this is no type, and no list of types");
+    return done || kt_form_fail(reader, KT_E_FORMAT, place, "not a type or a list of types");
 }
 
 /* ---- references ---- */

@@ -199,7 +199,7 @@ bool kt_class_property(struct kt_regex *r, char name)
     bool is_ascii = end && is_name("ASCII", text + 1, n);
     uint32_t categories = end && !is_ascii ? find_categories(text + 1, n) : 0, first = r->n_spans;
     if (!categories && !is_ascii)
-        return kt_regex_refuse(r, "a property that is no general category, which is not supported,");
+        return kt_regex_refuse(r, "a property that is not a general category, which is not supported,");
     r->at += n + 2;
     bool done = is_ascii ? kt_class_add(r, 0, 0x7f) : add_categories(r, categories);
     return done && (name == 'p' || kt_class_invert(r, first));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is remembered of an answer, before it is forgotten and begins anew. */
+/* What is remembered of an answer, before it is forgotten and begins again. */
 #define MOST_STATES 2048
 #define MOST_FRAMES 65536
 #define MOST_MASKS 64

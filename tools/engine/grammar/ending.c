@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ending.c - the shortest way to the end of an answer, for a model that wants to end and may not: without it,
- * it would write whatever is likely next, in a string or in its reasoning for ever.
+ * it would write whatever is likely next, in a string or in its reasoning forever.
  */
 #include "tools/engine/base/fail.h"
 #include "tools/engine/grammar/place.h"

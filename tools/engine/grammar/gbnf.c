@@ -123,7 +123,7 @@ static bool read_hex(struct reading *r, int digits, uint32_t *code)
     for (int i = 0; i < digits; i++, r->at++) {
         const char *all = "0123456789abcdef", *found = *r->at > ' ' ? strchr(all, *r->at | 0x20) : NULL;
         if (!found || *r->at < '0')
-            return refuse(r, "a wrong escape", NULL, 0);
+            return refuse(r, "an invalid escape", NULL, 0);
         *code = *code * 16 + (uint32_t)(found - all);
     }
     return (*code <= 0x10ffff && !(*code >= 0xd800 && *code <= 0xdfff)) ||
@@ -207,7 +207,7 @@ static uint32_t read_class(struct reading *r)
                 return 0;
         }
         if (to < from)
-            return refuse(r, "a wrong range of characters", NULL, 0);
+            return refuse(r, "an invalid range of characters", NULL, 0);
         if (!add_span(r, from, to))
             return 0;
     }
@@ -272,10 +272,10 @@ static uint32_t read_part(struct reading *r)
         return add_node(r, (struct node){.kind = RULE, .a = find_rule(r, name, n)});
     }
     if (*r->at != '(')
-        return refuse(r, "what is no part of a rule begins with", r->at, strcspn(r->at, "\r\n"));
+        return refuse(r, "no part of a rule begins with", r->at, strcspn(r->at, "\r\n"));
     r->at++;
     if (++r->depth > MOST_GROUPS)
-        return refuse(r, "too many groups inside each other", NULL, 0);
+        return refuse(r, "groups nested too deeply", NULL, 0);
     if (*r->at == '?')
         return refuse(r, "a group that looks ahead, which is not supported", NULL, 0);
     uint32_t inner = read_alternatives(r, true);
@@ -353,7 +353,7 @@ static void read_rules(struct reading *r)
         if (r->reader->status != KT_OK)
             return;
         if (*r->at == ')')
-            refuse(r, "a bracket that nothing has opened", NULL, 0);
+            refuse(r, "an unmatched bracket", NULL, 0);
         else if (r->rules[number].is_defined)
             refuse(r, "there are two rules", name, n);
         r->rules[number].node = node;

@@ -17,8 +17,8 @@ enum kt_status kt_grammar_open(const struct kt_grammar_params *params, const cha
                               params->struct_size < sizeof(*params)
                                   ? "struct_size is too small; start with KT_GRAMMAR_PARAMS_INIT"
                               : params->reasoning > KT_REASONING_IN
-                                  ? "reasoning is no enum kt_grammar_reasoning"
-                                  : "format is no enum kt_output_format");
+                                  ? "reasoning is not an enum kt_grammar_reasoning"
+                                  : "format is not an enum kt_output_format");
     struct kt_grammar *made = calloc(1, sizeof(*made));
     if (!made)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a grammar");
@@ -271,8 +271,9 @@ enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct
         status = reader.status;
     } else {
         status = kt_engine_fail(error, schema ? KT_E_FORMAT : KT_E_NOMEM,
-                                "the JSON schema is no JSON: %s (line %d, column %d)", where.text, where.line,
-                                where.column);
+                                "the JSON schema is not JSON: %s (line %d, column "
+                                "%d)",
+                                where.text, where.line, where.column);
     }
     json_decref(document);
     kt_form_free(&reader);

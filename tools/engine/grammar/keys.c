@@ -345,7 +345,7 @@ static uint32_t write_place(const struct writing *w, const uint32_t *states)
     return is_raw ? kt_op_split(w->keys->reader->program, write_byte(w, states, KT_GRAMMAR_RAW), op) : op;
 }
 
-/* Where a key can go on with any character, wherever it is in the expressions, masks need not look at each
+/* Where a key can continue with any character, wherever it is in the expressions, masks need not look at each
  * token. */
 static void note_plain(struct kt_form_keys *keys)
 {

@@ -48,7 +48,7 @@ static bool read_digits(struct kt_regex *r, size_t least, size_t most, uint32_t 
     *code = 0;
     for (; n < most && hex_digit(look(r, 0)) >= 0 && *code <= 0x10ffff; n++, r->at++)
         *code = *code * 16 + (uint32_t)hex_digit(look(r, 0));
-    return (n >= least && *code <= 0x10ffff) || kt_regex_refuse(r, "a wrong escape");
+    return (n >= least && *code <= 0x10ffff) || kt_regex_refuse(r, "an invalid escape");
 }
 
 /* What follows \x or \u; two surrogates are one character. */
@@ -60,7 +60,7 @@ static bool read_hex(struct kt_regex *r, bool is_short, uint32_t *code)
         if (!read_digits(r, 1, SIZE_MAX, code))
             return false;
         if (look(r, 0) != '}')
-            return kt_regex_refuse(r, "a wrong escape");
+            return kt_regex_refuse(r, "an invalid escape");
         r->at++;
     } else if (!read_digits(r, is_short ? 2 : 4, is_short ? 2 : 4, code)) {
         return false;
@@ -144,12 +144,12 @@ static uint32_t parse_class(struct kt_regex *r)
                 return 0;
         }
         if (is_span && (name || last < first))
-            return kt_regex_refuse(r, "a wrong range");
+            return kt_regex_refuse(r, "an invalid range");
         if (is_plain && !kt_class_add(r, first, last))
             return 0;
     }
     if (r->at >= r->length)
-        return kt_regex_refuse(r, "a class without an end");
+        return kt_regex_refuse(r, "an unterminated class");
     r->at++;
     return negates && !kt_class_invert(r, begin) ? 0 : kt_class_node(r, begin);
 }
@@ -177,9 +177,8 @@ static bool read_kind(struct kt_regex *r)
         return true;
     }
     if (kind == '=' || kind == '!' || (kind == '<' && (more == '=' || more == '!')))
-        return kt_regex_refuse(r, kind == '<'
-                                      ? "a group that looks behind, which is not supported,"
-                                      : "a group that looks ahead, which is supported behind ^ only,");
+        return kt_regex_refuse(r, kind == '<' ? "lookbehind, which is not supported,"
+                                              : "lookahead, which is only supported after ^,");
     if (kind != '<' || !(is_letter(more) || more == '_' || more == '$'))
         return kt_regex_refuse(r, "a kind of group that is not supported");
     while (r->at < r->length && look(r, 0) != '>')
@@ -196,11 +195,11 @@ static uint32_t parse_group(struct kt_regex *r)
             return 0;
     }
     if (++r->groups > MOST_GROUPS)
-        return kt_regex_refuse(r, "too many groups inside each other");
+        return kt_regex_refuse(r, "groups nested too deeply");
     uint32_t inner = parse_alternatives(r);
     r->groups--;
     if (look(r, 0) != ')')
-        return kt_regex_refuse(r, "a group without an end");
+        return kt_regex_refuse(r, "an unterminated group");
     r->at++;
     return inner;
 }
@@ -265,7 +264,7 @@ static bool read_braces(struct kt_regex *r, uint32_t *min, uint32_t *max)
     bool fits =
         *min <= KT_REGEX_REPEATS && (*max == UINT32_MAX || (*max <= KT_REGEX_REPEATS && *max >= *min));
     if (!fits || r->at >= r->length || r->text[r->at] != '}')
-        return kt_regex_refuse(r, "a wrong repetition, or one above 1000,");
+        return kt_regex_refuse(r, "an invalid repetition, or one above 1000,");
     r->at++;
     return true;
 }
@@ -320,7 +319,7 @@ static uint32_t parse_anchored(struct kt_regex *r)
     bool ends = is_last(r);
     r->at += ends;
     if (r->reader->status == KT_OK && r->at < r->length && look(r, 0) != '|')
-        return kt_regex_refuse(r, "a bracket that nothing has opened");
+        return kt_regex_refuse(r, "an unmatched bracket");
     if (!begins)
         all = kt_regex_node(r, (struct kt_node){.kind = KT_NODE_CAT, .a = any, .b = all});
     return ends ? all : kt_regex_node(r, (struct kt_node){.kind = KT_NODE_CAT, .a = all, .b = any});

@@ -155,7 +155,7 @@ struct kt_bound {
     double value;
     struct kt_whole whole;
 };
-/** A decimal number without an exponent; is_fraction: that is no integer. */
+/** A decimal number without an exponent; is_fraction: that is not an integer. */
 uint32_t kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
                             bool is_fraction, uint32_t next);
 /** An escape sequence behind its backslash: of one character, or a pair of surrogates. */

@@ -54,7 +54,7 @@ enum {
     KT_IS_NULL = 1,
     KT_IS_BOOLEAN = 2,
     KT_IS_INTEGER = 4,
-    KT_IS_NUMBER = 8, /**< that is no integer; a schema's `number` is both */
+    KT_IS_NUMBER = 8, /**< that is not an integer; a schema's `number` is both */
     KT_IS_STRING = 16,
     KT_IS_ARRAY = 32,
     KT_IS_OBJECT = 64,

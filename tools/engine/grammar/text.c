@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - grammars of whole answers that are no JSON: what a regular expression, a list or rules describe.
+/* text.c - grammars of whole answers that are not JSON: what a regular expression, a list or rules describe.
  */
 #include "tools/engine/base/fail.h"
 #include "tools/engine/grammar/grammar.h"
@@ -71,7 +71,7 @@ enum kt_status kt_grammar_text(uint32_t kind, const char *text, uint64_t length,
     struct kt_grammar *made = NULL;
     if (!grammar || !text || kind > KT_GRAMMAR_RULES)
         return kt_engine_fail(error, KT_E_INVALID, "kt_grammar_text: %s",
-                              kind > KT_GRAMMAR_RULES ? "kind is no enum kt_grammar_kind"
+                              kind > KT_GRAMMAR_RULES ? "kind is not an enum kt_grammar_kind"
                                                       : "grammar or text is NULL");
     if (kt_utf8_valid(text, length) != length)
         return kt_engine_fail(error, KT_E_FORMAT, "%s is no UTF-8", subjects[kind]);

@@ -132,11 +132,10 @@ static int refuse(const struct kt_cli *cli, const struct kt_fit *fit, uint64_t u
 {
     return kt_cli_error(
         cli,
-        "a GPU of %.1f GB has no room for what it must hold: %.2f of it are SGLang's, less %.1f GB of "
-        "buffers and %.1f GB that others use; %.1f GB are weights beside the experts, %.1f GB keys and "
-        "values of %" PRIu64
-        " tokens; a smaller --context or --kv-size helps, or more GPUs; --gpu-experts 0 tries it "
-        "nevertheless",
+        "a GPU of %.1f GB does not have enough memory: SGLang may use %.2f of it, less %.1f GB for "
+        "buffers and %.1f GB used by others; weights other than experts require %.1f GB, keys and "
+        "values %.1f GB for %" PRIu64
+        " tokens; use a smaller --context or --kv-size, or more GPUs, or try --gpu-experts 0",
         (double)fit->memory / GB, fit->fraction, BUFFERS / GB, (double)used / GB, (double)fit->rest_size / GB,
         (double)fit->cache_size / GB, fit->cache_tokens);
 }
@@ -159,7 +158,7 @@ static int choose_experts(const struct kt_cli *cli, const struct kt_fit_input *i
         return kt_cli_error(cli, "--gpu-experts %" PRIu64 ": %s has no experts that SGLang could load",
                             fit->gpu_experts, cli->arguments[0]);
     if (fit->gpu_experts > (uint64_t)most)
-        kt_cli_warn(cli, "--gpu-experts %" PRIu64 ": there seems to be room for %.0f", fit->gpu_experts,
+        kt_cli_warn(cli, "--gpu-experts %" PRIu64 ": there seems to be memory for %.0f", fit->gpu_experts,
                     most);
     return KT_EXIT_OK;
 }

@@ -22,7 +22,7 @@ struct kt_gpus {
 
 /* What nvidia-smi lists, and CUDA_VISIBLE_DEVICES leaves of it; instead of both, where it is not NULL, the
  * memory of each as `text` says, "24G,24G". Returns 0, or an exit code after a message; that there are none
- * is no error. */
+ * is not an error. */
 int kt_gpus_find(const struct kt_cli *cli, const char *text, struct kt_gpus *gpus);
 
 #endif

@@ -44,7 +44,8 @@ int kt_launch_refuse(const struct kt_cli *cli)
 
 /* SGLang has these, by whatever name, or they are this program's own. */
 static const char shared[] =
-    "host port context kv-size max-total-tokens kv max-running max-queue served-model-name chat-template api-key "
+    "host port context kv-size max-total-tokens kv max-running max-queue served-model-name chat-template "
+    "api-key "
     "log-level dry-run experts backend threads numa-nodes engine ";
 
 static int refuse_ours(const struct kt_cli *cli)
@@ -131,7 +132,7 @@ static int launch(struct kt_cli *cli, const struct kt_run_args *args, struct kt_
     if (code == KT_EXIT_OK)
         code = kt_python_check(cli, python, words, KT_LAUNCH_FIRST_WORDS, find_spare(cli));
     else if (args->dry_run)
-        kt_cli_warn(cli, "so nobody has checked the following options");
+        kt_cli_warn(cli, "so the following options have not been checked");
     if (code != KT_EXIT_OK && !args->dry_run)
         return code;
     char *command = kt_words_quote(words, !args->dry_run);

@@ -14,7 +14,7 @@
 
 /* ---- the method ---- */
 
-/* The wished backend of the command line, the environment or a configuration file; NULL: none. */
+/* The preferred backend of the command line, the environment or a configuration file; NULL: none. */
 static int find_wish(struct kt_cli *cli, char **wish)
 {
     struct kt_config *config;
@@ -191,7 +191,7 @@ static int read_wishes(const struct kt_cli *cli, const struct kt_run_args *args,
         return kt_cli_usage(cli, "--nnodes %" PRIu64 " needs --dist-init-addr HOST:PORT, where they meet",
                             in->n_machines);
     if (args->kv_size && !kt_cli_size(args->kv_size, &in->cache_bytes))
-        return kt_cli_usage(cli, "--kv-size '%s' is no size; 8G or 500M are", args->kv_size);
+        return kt_cli_usage(cli, "--kv-size '%s' is not a size; 8G or 500M are", args->kv_size);
     return KT_EXIT_OK;
 }
 
@@ -259,7 +259,7 @@ int kt_launch_make_plan(struct kt_cli *cli, const struct kt_run_args *args, cons
     if (code == KT_EXIT_OK)
         code = make_plan(cli, args, words, model, experts, plan);
     if (code == KT_EXIT_OK && (stat(plan->model_path, &info) != 0 || !S_ISDIR(info.st_mode)))
-        code = kt_cli_error(cli, "%s: SGLang wants the folder that it is in", plan->model_path);
+        code = kt_cli_error(cli, "%s: SGLang requires the folder that contains this file", plan->model_path);
     kt_checkpoint_close(experts);
     kt_checkpoint_close(model);
     return code;

@@ -29,7 +29,7 @@ int kt_launch_make_plan(struct kt_cli *cli, const struct kt_run_args *args, cons
                         struct kt_launch_plan *plan);
 void kt_launch_free_plan(struct kt_launch_plan *plan);
 
-/* words.c of it: the command line, with what the user has. A file of statistics is written anew for SGLang.
+/* words.c of it: the command line, with what the user has. A file of statistics is written again for SGLang.
  */
 int kt_launch_make_words(const struct kt_cli *cli, const struct kt_run_args *args,
                          const struct kt_launch_plan *plan, const struct kt_python *python,

@@ -54,7 +54,7 @@ int kt_python_find(const struct kt_cli *cli, const char *wished, struct kt_pytho
     if (wished)
         return look(cli, wished, python)
                    ? KT_EXIT_OK
-                   : kt_cli_error(cli, "--python %s cannot be run; -v shows what it says", wished);
+                   : kt_cli_error(cli, "--python %s cannot be run; -v shows its output", wished);
     char *own = environment && *environment ? kt_cli_format(cli, "%s/bin/python", environment) : NULL;
     const char *const programs[] = {own, named && *named ? named : NULL, "python3"};
     bool found = false;
@@ -143,7 +143,7 @@ static int take_verdict(const struct kt_cli *cli, const struct kt_python *python
             return kt_cli_error(cli, "%s: SGLang %s cannot be imported: %s", python->sglang, python->version,
                                 rest);
         if (strcmp(line, "wrong") == 0)
-            return kt_cli_error(cli, "SGLang %s refuses: %s", python->version, rest);
+            return kt_cli_error(cli, "SGLang %s rejects: %s", python->version, rest);
         if (strcmp(line, "unknown") != 0)
             continue;
         if (is_listed(rest, spare)) {
@@ -172,8 +172,7 @@ int kt_python_check(const struct kt_cli *cli, const struct kt_python *python, st
     int code =
         captured.status == 0
             ? take_verdict(cli, python, captured.text, words, spare)
-            : kt_cli_error(cli,
-                           "%s ended with status %d when it was asked for SGLang's options; -v shows why",
+            : kt_cli_error(cli, "%s exited with status %d when queried for SGLang's options; -v shows why",
                            python->program, captured.status);
     free(captured.text);
     return code;
@@ -191,6 +190,6 @@ int kt_python_place(const struct kt_cli *cli, const struct kt_python *python, co
     free(captured.text);
     return captured.status == 0
                ? KT_EXIT_OK
-               : kt_cli_error(cli, "%s cannot write %s, which needs torch; -v shows what it says",
+               : kt_cli_error(cli, "%s cannot write %s, which requires torch; -v shows its output",
                               python->program, path);
 }

@@ -13,14 +13,14 @@ struct kt_python {
 };
 
 /* `wished`, or that of an active virtual environment, or $PYTHON, or python3. Returns 0, or an exit code
- * after a message; that SGLang is missing is no error yet. kt_python_free either way. */
+ * after a message; that SGLang is missing is not an error yet. kt_python_free either way. */
 int kt_python_find(const struct kt_cli *cli, const char *wished, struct kt_python *python);
 void kt_python_free(struct kt_python *python);
 
 /* Says what is missing, and how to get it. Returns 0, or an exit code after a message. */
 int kt_python_complain(const struct kt_cli *cli, const struct kt_python *python);
 
-/* Asks SGLang's own parser, with progress. The first `n_first` words are no options. What it does not know
+/* Asks SGLang's own parser, with progress. The first `n_first` words are not options. What it does not know
  * and `spare` names, "--a --b", is taken out, with a warning. */
 int kt_python_check(const struct kt_cli *cli, const struct kt_python *python, struct kt_words *words,
                     size_t n_first, const char *spare);

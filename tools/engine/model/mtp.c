@@ -6,7 +6,7 @@
  *
  * It runs when it is asked and not with every step: a session keeps the hidden states of its last tokens,
  * and the block takes in those that it has not seen yet. Where they are gone (a long prompt, a session that
- * was restored), it begins anew with what is there. Its keys are rotated by their place in its own cache,
+ * was restored), it begins again with what is there. Its keys are rotated by their place in its own cache,
  * as only differences count.
  */
 #include "tools/engine/base/fail.h"
@@ -256,8 +256,8 @@ static enum kt_status check(const struct kt_session *session, int32_t next, cons
                               "kt_session_draft: the model was opened without its next-token block, or has "
                               "none");
     if (next < 0 || (uint64_t)next >= m->vocabulary)
-        return kt_engine_fail(error, KT_E_RANGE, "id %d is no token of the model, which has %" PRIu64, next,
-                              m->vocabulary);
+        return kt_engine_fail(error, KT_E_RANGE, "id %d is not a token of the model, which has %" PRIu64,
+                              next, m->vocabulary);
     const struct kt_tail *tail = session->tail;
     if (!tail || tail->begin == tail->end || tail->end != kt_session_tokens(session))
         return kt_engine_fail(error, KT_E_STATE,
@@ -285,7 +285,7 @@ enum kt_status kt_session_draft(struct kt_session *session, int32_t next, float 
         uint64_t left = tail->end - token;
         n = left < m->params.max_batch ? (uint32_t)left : m->params.max_batch;
         status = run_rows(m, &behind, tail, token, n, next, error);
-        if (status == KT_E_NOMEM && again && rows_of(tail) > 0) { /* the cache is full: begin anew */
+        if (status == KT_E_NOMEM && again && rows_of(tail) > 0) { /* the cache is full: begin again */
             keep_rows(tail, 0);
             token = tail->base = tail->begin;
             again = false;

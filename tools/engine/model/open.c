@@ -57,8 +57,8 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
                               p->max_batch, p->max_sessions);
     if (p->max_tokens > longest)
         return kt_engine_fail(error, KT_E_RANGE,
-                              "%" PRIu64 " tokens are wished, the model was made for %" PRIu64
-                              ": wish for fewer",
+                              "%" PRIu64 " tokens requested, but the model supports %" PRIu64
+                              "; request fewer",
                               p->max_tokens, longest);
     return KT_OK;
 }
@@ -242,13 +242,13 @@ static enum kt_status check_memory(const struct kt_model_plan *plan, struct kt_e
     const double giga = 1e9;
     if (plan->available == 0 || plan->total <= plan->available)
         return KT_OK;
-    return kt_engine_fail(error, KT_E_NOMEM,
-                          "the model takes %.2f GB: weights %.2f, the cache %.2f, buffers %.2f; %.2f GB are "
-                          "free. Fewer tokens make the cache smaller",
-                          (double)plan->total / giga, (double)(plan->weight_size + plan->mapped_size) / giga,
-                          (double)plan->cache_size / giga,
-                          (double)(plan->buffer_size + plan->row_size) / giga,
-                          (double)plan->available / giga);
+    return kt_engine_fail(
+        error, KT_E_NOMEM,
+        "not enough memory: %.2f GB required (weights %.2f, cache %.2f, buffers %.2f), %.2f GB "
+        "free; fewer tokens require a smaller cache",
+        (double)plan->total / giga, (double)(plan->weight_size + plan->mapped_size) / giga,
+        (double)plan->cache_size / giga, (double)(plan->buffer_size + plan->row_size) / giga,
+        (double)plan->available / giga);
 }
 
 enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *checkpoint,

@@ -56,7 +56,7 @@ static enum kt_status read_ids(const struct kt_model *m, const char *path, const
         if (id >= m->vocabulary)
             return kt_engine_fail(error, KT_E_FORMAT,
                                   "%s: id %" PRIu32 ", number %" PRIu64
-                                  ", is no token of the model, which has %" PRIu64,
+                                  ", is not a token of the model, which has %" PRIu64,
                                   path, id, i, m->vocabulary);
         ids[i] = (int32_t)id;
     }

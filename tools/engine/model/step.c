@@ -77,7 +77,7 @@ static float *logits_of(const struct kt_model *m, const struct kt_piece *piece, 
     return piece->step->logits + place_of(piece, piece->step->n_logits, first) * m->vocabulary;
 }
 
-/* Do the logits of all steps stand one behind the other? Then so do those of each slice. */
+/* Returns true if the logits of all steps are contiguous; those of each slice then are, too. */
 static bool stand_together(const struct kt_model *m, const struct kt_step *steps, uint32_t n_steps)
 {
     const float *next = NULL;
@@ -109,7 +109,7 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     float *x = m->buffers[KT_BUFFER_X], *h = m->buffers[KT_BUFFER_H], *logits = NULL;
     uint64_t size = m->config.hidden_size, vocabulary = m->vocabulary;
     uint32_t n = 0, first, wanted;
-    bool together = true; /* one behind the other at the caller's */
+    bool together = true; /* contiguous in the caller's memory */
     enum kt_status status = KT_OK;
     for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++) {
         if ((wanted = count_logits(&s->pieces[i], &first)) == 0)
@@ -204,13 +204,13 @@ static enum kt_status check_step(const struct kt_model *m, const struct kt_step 
     for (uint32_t i = 0; i < step->n_ids; i++)
         if (step->ids[i] < 0 || (uint64_t)step->ids[i] >= m->vocabulary)
             return kt_engine_fail(error, KT_E_RANGE,
-                                  "id %d, number %u of step %u, is no token of the model, which has "
+                                  "id %d, number %u of step %u, is not a token of the model, which has "
                                   "%" PRIu64,
                                   step->ids[i], i, at, m->vocabulary);
     uint64_t tokens = kt_session_tokens(step->session);
     if (step->n_ids > m->params.max_tokens - tokens)
         return kt_engine_fail(error, KT_E_RANGE,
-                              "%u tokens behind %" PRIu64 " are more than the %" PRIu64
+                              "%u tokens after %" PRIu64 " are more than the %" PRIu64
                               " that a session may have",
                               step->n_ids, tokens, m->params.max_tokens);
     return KT_OK;

@@ -30,7 +30,7 @@ static bool add_token(json_t *request, const struct kt_tokenizer *tokenizer, con
     if (id < 0 || json_object_get(request, name) || kt_tokenizer_token(tokenizer, id, &token, NULL) != KT_OK)
         return true;
     json_t *text = json_stringn(token.text, token.length);
-    return !text || json_object_set_new(request, name, text) == 0; /* NULL: it is no text */
+    return !text || json_object_set_new(request, name, text) == 0; /* NULL: it is not text */
 }
 
 bool kt_chat_add_tokens(const struct kt_tokenizer *tokenizer, json_t *request)
@@ -44,7 +44,7 @@ bool kt_chat_add_tokens(const struct kt_tokenizer *tokenizer, json_t *request)
 }
 
 /* {"messages": [{"role": .., "content": ..}, ...], "add_generation_prompt": true}; NULL: out of memory, or a
- * text is no UTF-8. */
+ * text is not UTF-8. */
 static json_t *make_request(const struct kt_tokenizer *tokenizer, const char *system, const char *text,
                             size_t length)
 {
@@ -114,7 +114,7 @@ int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenize
     struct kt_error error;
     json_t *request = make_request(tokenizer, system, text, length);
     if (!request)
-        return kt_cli_error(cli, "the prompt is no UTF-8, or there is no memory for it");
+        return kt_cli_error(cli, "the prompt is not UTF-8, or there is no memory for it");
     enum kt_status status = kt_chat_ids(tokenizer, chat, request, NULL, ids, n_ids, thought, &error);
     json_decref(request);
     return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);

@@ -125,8 +125,8 @@ struct kt_sampling_args {
         KT_SAMPLING_REAL("frequency-penalty", frequency_penalty, "R", "the same, as often as they were"), \
         KT_SAMPLING_UINT("penalty-last-n", penalty_last_n, "penalties look back N tokens; 0: at all"),    \
         KT_SAMPLING_REAL("dry-multiplier", dry_multiplier, "M",                                           \
-                         "DRY: M * base^(n - length) off a token that would go on "                       \
-                         "with a repetition of n tokens"),                                                \
+                         "DRY: M * base^(n - length) off a token that would continue "                    \
+                         "a repetition of n tokens"),                                                     \
         KT_SAMPLING_REAL("dry-base", dry_base, "B", "its base (default: 1.75)"),                          \
         KT_SAMPLING_UINT("dry-length", dry_length, "its length (default: 2)"),                            \
         KT_SAMPLING_UINT("dry-last-n", dry_last_n, "DRY looks back N tokens; 0: at all"),                 \
@@ -160,7 +160,7 @@ int kt_form_read(const struct kt_cli *cli, const char *path, const struct kt_gra
                  struct kt_buffer *schema, struct kt_grammar **grammar);
 /* enum kt_grammar_reasoning of an answer to a chat. */
 uint32_t kt_form_reasoning(const struct kt_template_info *info, enum kt_thought thought);
-/* Goes on with ids by up to `most` tokens in a form: on_token gets each of them, until it returns another
+/* Continues with ids by up to `most` tokens in a form: on_token gets each of them, until it returns another
  * number than 0 or the form is whole. *is_whole: whether it is. */
 enum kt_status kt_form_write(const struct kt_loaded *loaded, struct kt_session *session,
                              struct kt_sampler *sampler, struct kt_grammar *grammar, const int32_t *ids,

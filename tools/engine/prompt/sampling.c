@@ -168,7 +168,7 @@ int kt_sampling_fields(const struct kt_cli *cli, const struct kt_sampling_args *
         done = done && json_array_append_new(stop, json_string(args->stop.text[i])) == 0;
     done = done && (!stop || json_object_set(request, "stop", stop) == 0);
     json_decref(stop);
-    return done ? KT_EXIT_OK : kt_cli_error(cli, "a --stop is no UTF-8, or there is no memory");
+    return done ? KT_EXIT_OK : kt_cli_error(cli, "a --stop is not UTF-8, or there is no memory");
 }
 
 int kt_sampling_stop(const struct kt_cli *cli, const struct kt_sampling_args *args, struct kt_stop **stop)

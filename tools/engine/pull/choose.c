@@ -113,7 +113,7 @@ static int list_models(struct pull *pull, bool chosen, size_t n)
     }
     (void)kt_output_finish(output, KT_EXIT_OK);
     return kt_cli_error(pull->cli,
-                        "%s: %zu models are meant; --file PATTERN chooses one, such as --file '*Q4_K_M*'",
+                        "%s: %zu models match; choose one with --file PATTERN, such as --file '*Q4_K_M*'",
                         pull->repository, n);
 }
 
@@ -171,7 +171,8 @@ int pull_choose(struct pull *pull)
         const struct pull_file *file = &pull->files[i];
         found |= file->chosen;
         if (file->chosen && !pull_is_safe(file->path))
-            code = kt_cli_error(pull->cli, "%s: the hub calls a file '%s', which is no name for one: refused",
+            code = kt_cli_error(pull->cli,
+                                "%s: the hub calls a file '%s', which is not a valid file name: rejected",
                                 pull->repository, file->path);
     }
     if (code == KT_EXIT_OK && !found)

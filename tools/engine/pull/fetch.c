@@ -370,11 +370,11 @@ static void finish_file(struct pull_transfer *transfer)
         say(transfer, "its %s is %s, and the hub says %s", is_large ? "SHA-256" : "SHA-1 of git",
             is_large ? sha256 : sha1, is_large ? file->sha256 : file->sha1);
         begin_anew(transfer);
-        if (ftruncate(transfer->fd, 0) != 0 || transfer->anew)
+        if (ftruncate(transfer->fd, 0) != 0 || transfer->again)
             give_up(transfer);
         else
             try_again(transfer);
-        transfer->anew = true;
+        transfer->again = true;
         return;
     }
     char *path = kt_cli_format(pull->cli, "%s/%s", pull->folder, file->path);
@@ -478,9 +478,9 @@ void pull_end(struct pull_transfer *transfer, CURLcode result)
     }
     if (!*transfer->problem)
         say(transfer, "%s", *transfer->curl_problem ? transfer->curl_problem : curl_easy_strerror(result));
-    bool is_wrong = result == CURLE_WRITE_ERROR && !transfer->failed && transfer->file && !transfer->anew;
-    if (is_wrong) { /* a body that is too long, or another range: whole and anew, once */
-        transfer->anew = true;
+    bool is_wrong = result == CURLE_WRITE_ERROR && !transfer->failed && transfer->file && !transfer->again;
+    if (is_wrong) { /* a body that is too long, or another range: whole and again, once */
+        transfer->again = true;
         begin_anew(transfer);
         if (ftruncate(transfer->fd, 0) != 0)
             give_up(transfer);
@@ -498,7 +498,7 @@ void pull_release(struct pull_transfer *transfer)
     curl_easy_cleanup(transfer->easy);
     curl_slist_free_all(transfer->headers);
     if (transfer->fd >= 0 && transfer->have == 0 && !transfer->file->done)
-        (void)unlink(transfer->part); /* nothing to go on with */
+        (void)unlink(transfer->part); /* nothing to continue with */
     if (transfer->fd >= 0)
         close(transfer->fd);
     free(transfer->part);

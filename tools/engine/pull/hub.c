@@ -54,10 +54,10 @@ int pull_find_hub(struct pull *pull)
         kt_cli_format(pull->cli, "%s%.*s", strstr(endpoint, "://") ? "" : "https://", length, endpoint);
     if (!pull_may_ask(pull->endpoint, NULL, pull->args->allow_http))
         return kt_cli_error(pull->cli,
-                            "%s=%s: only https is asked, or http of this machine; --allow-http lifts that",
+                            "%s=%s: only https, or http on this machine, is allowed; --allow-http lifts that",
                             hubs[pull->hub].variable, pull->endpoint);
     if (token && !is_token(token))
-        return kt_cli_error(pull->cli, "%s is no token: it has spaces or other characters that are none",
+        return kt_cli_error(pull->cli, "%s is not a token: it has spaces or other invalid characters",
                             hubs[pull->hub].token);
     /* Whoever listens would have it. */
     if (token && strncasecmp(pull->endpoint, "http://", 7) == 0 && !pull_is_loopback(pull->endpoint))
@@ -80,7 +80,7 @@ static int ask(struct pull *pull, const char *url, json_t **root, char **next)
     if (code == KT_EXIT_OK) {
         *root = json_loadb(transfer.text, transfer.length, JSON_REJECT_DUPLICATES, &error);
         if (!*root)
-            code = kt_cli_error(pull->cli, "%s: the answer is no JSON that can be read: %s", url, error.text);
+            code = kt_cli_error(pull->cli, "%s: the response is not valid JSON: %s", url, error.text);
         if (next && transfer.next)
             *next = kt_cli_format(pull->cli, "%s", transfer.next);
     }
@@ -132,8 +132,9 @@ static const char *text_of(const json_t *object, const char *key)
 
 static int take_page(struct pull *pull, const json_t *page)
 {
-    int code = json_is_array(page) ? KT_EXIT_OK
-                                   : kt_cli_error(pull->cli, "the list of %s is no list", pull->repository);
+    int code = json_is_array(page)
+                   ? KT_EXIT_OK
+                   : kt_cli_error(pull->cli, "the list of %s is not a list", pull->repository);
     for (size_t i = 0; code == KT_EXIT_OK && i < json_array_size(page); i++) {
         const json_t *item = json_array_get(page, i), *lfs = json_object_get(item, "lfs");
         if (!json_is_object(lfs))

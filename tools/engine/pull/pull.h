@@ -98,7 +98,7 @@ struct pull_transfer {
     long status;
     unsigned redirections, tries;
     bool began, goes_on;            /* a body has begun; it is the rest of a part */
-    bool anew;                      /* it was fetched anew after a wrong checksum */
+    bool again;                     /* it was fetched again after a wrong checksum */
     uint64_t before;                /* `have` at the last try */
     size_t n_other;                 /* bytes of headers, and of bodies that are not wanted */
     double wait, not_before, heard; /* heard: when bytes came last */

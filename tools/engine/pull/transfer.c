@@ -176,6 +176,6 @@ int pull_files(struct pull *pull)
     if (caught)
         kt_cli_note(pull->cli, "stopped; the same command goes on where it was");
     else if (n_failed > 0)
-        code = kt_cli_error(pull->cli, "%zu files are not here; the same command goes on", n_failed);
+        code = kt_cli_error(pull->cli, "%zu files are missing; run the same command to resume", n_failed);
     return code;
 }

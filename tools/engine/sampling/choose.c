@@ -23,13 +23,14 @@ static enum kt_status explain_broken(const float *logits, uint64_t n, uint64_t p
             first = i;
     }
     if (first == n)
-        return kt_engine_fail(error, KT_E_BACKEND,
-                              "the logits at position %llu are all -inf: what computed them is broken, and "
-                              "the sequence cannot go on",
-                              (unsigned long long)position);
+        return kt_engine_fail(
+            error, KT_E_BACKEND,
+            "the logits at position %llu are all -inf: their computation failed, and the sequence cannot be "
+            "continued",
+            (unsigned long long)position);
     return kt_engine_fail(error, KT_E_BACKEND,
                           "of %llu logits at position %llu %llu are NaN and %llu are +inf, the first that of "
-                          "token %llu: what computed them is broken, and the sequence cannot go on",
+                          "token %llu: their computation failed, and the sequence cannot be continued",
                           (unsigned long long)n, (unsigned long long)position, (unsigned long long)n_nan,
                           (unsigned long long)n_inf, (unsigned long long)first);
 }

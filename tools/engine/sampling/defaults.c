@@ -75,11 +75,11 @@ static enum kt_status apply_sequence(struct kt_sampling_params *params, const ch
         while (at < N_FILTERS && !is_named(filters + at, text + from, to - from))
             at++;
         if (at == N_FILTERS)
-            return kt_engine_fail(error, KT_E_UNSUPPORTED,
-                                  PREFIX "sequence is '%.*s', which is not computed: '%.*s' is unknown here "
-                                         "or stands in another place",
-                                  (int)(length < 200 ? length : 200), text,
-                                  (int)(to - from < 40 ? to - from : 40), text + from);
+            return kt_engine_fail(
+                error, KT_E_UNSUPPORTED,
+                PREFIX "sequence is '%.*s', which is not supported: '%.*s' is unknown or in another position",
+                (int)(length < 200 ? length : 200), text, (int)(to - from < 40 ? to - from : 40),
+                text + from);
         is_on[at++] = true;
         from = to + 1;
     }
@@ -237,7 +237,7 @@ static bool read_number(const json_t *root, const char *key, double *number, enu
     if (*status != KT_OK || !value || json_is_null(value))
         return false;
     if (!json_is_number(value))
-        *status = kt_engine_fail(error, KT_E_FORMAT, FILE_NAME ": %s is no number", key);
+        *status = kt_engine_fail(error, KT_E_FORMAT, FILE_NAME ": %s is not a number", key);
     *number = json_number_value(value);
     return *status == KT_OK;
 }

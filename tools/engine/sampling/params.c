@@ -38,7 +38,7 @@ static enum kt_status check_arrays(const struct kt_sampling_params *p, uint64_t 
                               p->n_logit_bias > 0 && !p->logit_bias ? "logit_bias" : "dry_breakers");
     for (uint64_t i = 0; i < p->n_logit_bias; i++) {
         if (p->logit_bias[i].id < 0 || (uint64_t)p->logit_bias[i].id >= vocabulary)
-            return kt_engine_fail(error, KT_E_RANGE, "logit_bias: %d is no token; ids are 0 to %llu",
+            return kt_engine_fail(error, KT_E_RANGE, "logit_bias: %d is not a token; ids are 0 to %llu",
                                   p->logit_bias[i].id, (unsigned long long)vocabulary - 1);
         if (!(p->logit_bias[i].bias < INFINITY))
             return kt_engine_fail(error, KT_E_INVALID,
@@ -47,7 +47,7 @@ static enum kt_status check_arrays(const struct kt_sampling_params *p, uint64_t 
     }
     for (uint64_t i = 0; i < p->n_dry_breakers; i++)
         if (p->dry_breakers[i] < 0 || (uint64_t)p->dry_breakers[i] >= vocabulary)
-            return kt_engine_fail(error, KT_E_RANGE, "dry_breakers: %d is no token; ids are 0 to %llu",
+            return kt_engine_fail(error, KT_E_RANGE, "dry_breakers: %d is not a token; ids are 0 to %llu",
                                   p->dry_breakers[i], (unsigned long long)vocabulary - 1);
     return KT_OK;
 }

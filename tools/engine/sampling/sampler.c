@@ -86,12 +86,13 @@ enum kt_status kt_sampler_accept(struct kt_sampler *sampler, const int32_t *ids,
     if (!sampler || (!ids && n_ids > 0) || origin > KT_ORIGIN_GENERATED)
         return kt_engine_fail(error, KT_E_INVALID, "kt_sampler_accept: %s",
                               !sampler                       ? "sampler is NULL"
-                              : origin > KT_ORIGIN_GENERATED ? "origin is no enum kt_token_origin"
+                              : origin > KT_ORIGIN_GENERATED ? "origin is not an enum kt_token_origin"
                                                              : "ids is NULL");
     for (uint64_t i = 0; i < n_ids; i++)
         if (ids[i] < 0 || (uint64_t)ids[i] >= sampler->vocabulary)
-            return kt_engine_fail(error, KT_E_RANGE, "kt_sampler_accept: %d is no token; ids are 0 to %llu",
-                                  ids[i], (unsigned long long)sampler->vocabulary - 1);
+            return kt_engine_fail(error, KT_E_RANGE,
+                                  "kt_sampler_accept: %d is not a token; ids are 0 to %llu", ids[i],
+                                  (unsigned long long)sampler->vocabulary - 1);
     if (!kt_history_add(&sampler->history, ids, n_ids, origin == KT_ORIGIN_GENERATED))
         return kt_engine_fail(error, KT_E_NOMEM,
                               "no memory for the history of a sampler, which is now empty");

@@ -98,7 +98,8 @@ static enum kt_status check_texts(const struct kt_stop_text *texts, uint64_t n_t
         if (texts[i].length > (1u << 30) || *total > (1u << 30))
             return kt_engine_fail(error, KT_E_INVALID, "stop strings are longer than 1 GiB");
         if (kt_utf8_valid(texts[i].text, (size_t)texts[i].length) != texts[i].length)
-            return kt_engine_fail(error, KT_E_INVALID, "stop string %llu is no UTF-8", (unsigned long long)i);
+            return kt_engine_fail(error, KT_E_INVALID, "stop string %llu is not UTF-8",
+                                  (unsigned long long)i);
         *total += texts[i].length;
     }
     return KT_OK;

@@ -200,7 +200,7 @@ void kt_clients_free(struct kt_scheduler *s);
 
 /* prefix.c */
 
-/** What a request can go on from. */
+/** What a request can continue from. */
 struct kt_source {
     struct kt_session *session; /**< NULL: nothing */
     struct kt_prefix *prefix;   /**< it is kept; NULL: it runs */
@@ -217,9 +217,9 @@ void kt_prefix_snapshot(struct kt_scheduler *s, struct kt_ticket *ticket);
 /** The last token up to which `ticket` shall be computed by somebody else, `runner`, who is about to. */
 uint64_t kt_prefix_promise(const struct kt_scheduler *s, const struct kt_ticket *runner,
                            const struct kt_ticket *ticket);
-/** Drops the one that was not used for longest, but not `spared`. False: there is none. */
+/** Drops the least recently used one, but not `spared`. False: there is none. */
 bool kt_prefix_drop(struct kt_scheduler *s, const struct kt_prefix *spared);
-/** Drops all that share tokens with `chain`, whose logits are no numbers. */
+/** Drops all that share tokens with `chain`, whose logits are not numbers. */
 void kt_prefix_forget(struct kt_scheduler *s, const struct kt_chain *chain);
 /** Gives a prefix's session to the caller, cut to n_tokens; the prefix is gone. */
 struct kt_session *kt_prefix_take(struct kt_scheduler *s, struct kt_prefix *prefix, uint64_t n_tokens);

@@ -58,8 +58,7 @@ static enum kt_status check(const struct kt_scheduler *s, const struct kt_place 
     if (!place)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a request");
     if (left == 0)
-        return kt_engine_fail(error, KT_E_BUSY,
-                              "%" PRIu64 " requests wait already, as many as the queue has places for",
+        return kt_engine_fail(error, KT_E_BUSY, "the queue is full: %" PRIu64 " requests are waiting",
                               s->n_waiting);
     if (place->n_waiting >= SHARE * left)
         return kt_engine_fail(error, KT_E_BUSY,

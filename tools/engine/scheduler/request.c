@@ -62,7 +62,7 @@ static enum kt_status check(const struct kt_scheduler *s, const struct kt_reques
         if (r->ids[i] < 0 || (uint64_t)r->ids[i] >= s->vocabulary)
             return kt_engine_fail(error, KT_E_RANGE,
                                   "id %d, number %" PRIu64
-                                  " of the prompt, is no token of the model, which has %" PRIu64,
+                                  " of the prompt, is not a token of the model, which has %" PRIu64,
                                   r->ids[i], i, s->vocabulary);
     return KT_OK;
 }

@@ -288,7 +288,7 @@ static bool deliver(struct kt_scheduler *s, struct kt_ticket *t, const float *lo
     return false;
 }
 
-/* The tokens behind the next one, as long as what was drafted is what was chosen; the rest is dropped. */
+/* The tokens after the next one, as long as what was drafted is what was chosen; the rest is dropped. */
 static void deliver_drafts(struct kt_scheduler *s, struct kt_ticket *t, const float *logits)
 {
     s->stats.drafted_tokens += t->n_drafts;

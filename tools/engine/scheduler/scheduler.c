@@ -141,7 +141,7 @@ static enum kt_status take_params(struct kt_scheduler *s, const struct kt_schedu
     p->headroom = p->headroom ? p->headroom : 256;
     p->snapshot_tokens = p->snapshot_tokens ? p->snapshot_tokens : 2048;
     if (p->drafts > KT_DRAFTS_MTP)
-        return kt_engine_fail(error, KT_E_INVALID, "kt_scheduler_create: drafts %u is no enum kt_drafts",
+        return kt_engine_fail(error, KT_E_INVALID, "kt_scheduler_create: drafts %u is not an enum kt_drafts",
                               p->drafts);
     if (p->max_running > s->max_sessions || s->chosen_from > s->vocabulary ||
         p->snapshot_tokens % KT_KV_PAGE != 0 || (!p->end_ids && p->n_end_ids > 0) || cache.n_sequences > 0)

@@ -13,13 +13,13 @@
  * it has tokens.
  *
  * Pages. A request starts when its prompt and `headroom` more tokens fit beside those that run; for that,
- * kept prefixes are dropped, the one that was not used for longest first. If pages end later, prefixes are
+ * cached prefixes are evicted, least recently used first. If pages end later, prefixes are
  * dropped, too, and then the request that was started last goes back into the queue with what it has, and is
  * computed again when there is room: its client notices a pause, and the text is the same. The oldest one is
  * never put back, and what could not fit alone is refused at once, so every request ends.
  *
- * Prefixes. What a request has computed is kept, and a later one with the same beginning goes on from there:
- * in whole pages, or, if layers have recurrent states, at the points where a snapshot was made (every
+ * Prefixes. What a request has computed is kept, and a later one with the same beginning continues from
+ * there: in whole pages, or, if layers have recurrent states, at the points where a snapshot was made (every
  * `snapshot_tokens` tokens of a prompt, at its last whole page, and at the end of the answer). Prefixes lie
  * in the model's cache, whose size is the one bound on all of this.
  *
@@ -59,7 +59,7 @@ struct kt_scheduler_params {
     uint32_t slice_us;     /**< time that they may take while others are answered, if that is less than the
                                 answers' own part of the step; 0: only the latter counts */
     uint32_t step_us;      /**< time that they may take while nobody is answered; 0: 1000000 */
-    uint32_t headroom;     /**< tokens behind its prompt for which a request must find room; 0: 256 */
+    uint32_t headroom;     /**< tokens after its prompt for which a request must find room; 0: 256 */
     uint32_t snapshot_tokens; /**< from a snapshot of recurrent states to the next; 0: 2048 */
     bool no_prefixes;         /**< keep none */
     uint32_t drafts;          /**< enum kt_drafts */
@@ -113,8 +113,8 @@ struct kt_request {
     uint32_t n_stop_ids;
     bool ignore_eos;    /**< end_ids of the scheduler do not end it (stop_ids do) */
     const char *client; /**< whose share it takes, such as an API key; NULL: ""; copied */
-    uint64_t owner;     /**< who may go on from what this computes: requests with the same number. How soon a
-                             prompt is read tells what was computed before */
+    uint64_t owner; /**< who may continue from what this computes: requests with the same number. How soon a
+                         prompt is read tells what was computed before */
     void *data;
     /** Tokens of the prompt that are in the session so far, of all; NULL: not wanted. */
     void (*on_prompt)(void *data, uint64_t done, uint64_t total);

@@ -22,7 +22,7 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
 {
     const struct kt_ask *ask = &job->ask;
     struct kt_error error;
-    /* A chat's parser reads control tokens; of a completion's text they are no part. */
+    /* A chat's parser reads control tokens; of a completion's text they are not a part. */
     uint32_t flags = ask->is_chat ? 0 : KT_DECODE_NO_CONTROL;
     enum kt_status status =
         kt_detokenizer_create(job->server->loaded.tokenizer, flags, &answer->detokenizer, &error);
@@ -253,7 +253,7 @@ bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt
         return false;
     answer->finish = "length";
     if (event->end.reason == KT_END_STOP && !job->ask.echoes_only &&
-        !answer->is_cut) /* its arguments are no JSON: nobody may use them */
+        !answer->is_cut) /* its arguments are not JSON: nobody may use them */
         answer->finish = answer->n_calls > 0 ? "tool_calls" : "stop";
     return kt_shape_finish(job, answer) || lack_memory(job);
 }

@@ -110,7 +110,7 @@ static bool read_bias(const struct kt_server *server, struct kt_ask *ask, json_t
         bool is_padded = key[0] == '0' && key[1] != '\0'; /* else an id could have two keys */
         if (*key < '0' || *key > '9' || is_padded || *end || id >= server->n_vocabulary)
             return kt_problem_field(problem, "logit_bias",
-                                    "'logit_bias' names '%.40s', which is no id below %" PRIu64, key,
+                                    "'logit_bias' names '%.40s', which is not an id below %" PRIu64, key,
                                     server->n_vocabulary);
         double bias = json_number_value(value);
         if (!json_is_number(value) || !(bias >= -100 && bias <= 100))

@@ -176,7 +176,7 @@ static bool add_message(json_t *messages, const json_t *given, size_t at, struct
     return set_content(message, param, problem);
 }
 
-/* Puts the mark behind the message that the answer is to go on with. */
+/* Puts the mark behind the message that the answer is to continue with. */
 static bool mark_final(const struct chat *chat, json_t *messages, struct kt_problem *problem)
 {
     json_t *final = json_array_get(messages, json_array_size(messages) - 1);
@@ -226,7 +226,7 @@ static json_t *make_messages(const struct kt_server *server, const struct chat *
 
 /* ---- tools ---- */
 
-/* What tools were called before: ignored, their caller would wait for calls in vain. */
+/* Older names of `tools`: if they were ignored, the client would wait for calls that never come. */
 static bool check_functions(const json_t *body, struct kt_problem *problem)
 {
     static const char *const names[] = {"functions", "function_call"};

@@ -62,9 +62,11 @@ json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *prob
         return NULL;
     json_t *object = kt_json_read(text, length, JSON_ALLOW_NUL | JSON_DECODE_ANY, &place);
     if (!object) {
-        kt_problem_set(problem, 400, NULL, NULL, "the body is no JSON: line %d, column %d: %s", place.line,
-                       place.column, place.text);
-        problem->told = (unsigned)strlen("the body is no JSON"); /* what follows quotes it */
+        kt_problem_set(problem, 400, NULL, NULL,
+                       "the body is not valid JSON: line %d, column %d: "
+                       "%s",
+                       place.line, place.column, place.text);
+        problem->told = (unsigned)strlen("the body is not valid JSON"); /* what follows quotes it */
         return NULL;
     }
     if (!json_is_object(object) || kt_json_big(object)) {

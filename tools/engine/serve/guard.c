@@ -51,7 +51,7 @@ static enum kt_status read_lines(struct kt_keys *keys, FILE *file, const char *p
         explicit_bzero(line, capacity);
     free(line);
     if (status == KT_OK && ferror(file))
-        return kt_engine_fail(error, KT_E_IO, "%s: it cannot be read", path);
+        return kt_engine_fail(error, KT_E_IO, "%s: cannot be read", path);
     return status;
 }
 

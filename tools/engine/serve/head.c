@@ -33,7 +33,7 @@ static char *copy_trimmed(const char *text)
     return strndup(text, length);
 }
 
-/* The library keeps the blanks behind a value, which are no part of it (RFC 9112, 5). */
+/* The library keeps the blanks behind a value, which are not a part of it (RFC 9112, 5). */
 static enum MHD_Result take_header(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     struct kt_head *head = data;
@@ -235,12 +235,12 @@ bool kt_head_check(struct kt_exchange *exchange, const char *method, const char 
     if (exchange->route->path[length - 1] == '*')
         (void)snprintf(exchange->rest, sizeof(exchange->rest), "%s", path + length - 1);
     if (!is_method)
-        return kt_problem_set(problem, 405, "method_not_allowed", NULL, "this path takes %s only",
+        return kt_problem_set(problem, 405, "method_not_allowed", NULL, "this path only accepts %s",
                               exchange->route->method);
     return check_state(exchange, problem) && kt_head_check_length(exchange, problem);
 }
 
-/* What is no list of names is not repeated to the browser. */
+/* What is not a list of names is not repeated to the browser. */
 const char *kt_head_allowed(const struct kt_head *head)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_, ";

@@ -451,8 +451,7 @@ enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_para
     own->port = kt_listen_port(connections.fd);
     enum kt_status status = kt_connections_create(&connections, &own->connections, error);
     if (status == KT_OK && !(own->daemon = start_daemon(server, params, own)))
-        status =
-            kt_engine_fail(error, KT_E_SYSTEM, "the HTTP server could not be started: %s", strerror(errno));
+        status = kt_engine_fail(error, KT_E_SYSTEM, "cannot start the HTTP server: %s", strerror(errno));
     *http = own; /* requests may come before this returns */
     if (status == KT_OK)
         status = kt_connections_start(own->connections, error);

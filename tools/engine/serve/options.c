@@ -46,16 +46,16 @@ static const struct kt_cli_option options[] =
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct kt_run_args, host),
       .argument = "ADDRESS",
-      .help = "the address to listen at (default: 127.0.0.1, this machine only; 0.0.0.0: everybody)"},
+      .help = "address to listen on (default: 127.0.0.1, this machine only; 0.0.0.0: all interfaces)"},
      {.name = "port",
       .letter = 'p',
       .type = KT_CLI_UINT,
       .offset = offsetof(struct kt_run_args, port),
       .argument = "N",
       .maximum = 65535,
-      .help = "the port (default: 30000; 0: any that is free)"},
+      .help = "port to listen on (default: 30000; 0: any free port)"},
      UINT("context", context, 1, UINT32_MAX,
-          "tokens of a prompt and its answer (default: what the model was made for, at most 32768)"),
+          "maximum tokens of a prompt and its response (default: the model's context length, at most 32768)"),
      TEXT("kv-size", kv_size, "SIZE",
           "memory for keys and values of all requests and kept prefixes, 8G (default: two contexts)"),
      UINT("max-total-tokens", max_tokens, 1, UINT32_MAX, "instead of --kv-size: tokens that have room"),
@@ -64,10 +64,10 @@ static const struct kt_cli_option options[] =
       .offset = offsetof(struct kt_run_args, kv),
       .values = "bf16|q8_0|f32",
       .argument = "TYPE",
-      .help = "the type of keys and values: bf16 (default), q8_0 or f32"},
-     UINT("max-running", max_running, 1, 1024, "requests that are computed at once (default: 32)"),
+      .help = "data type of the KV cache: bf16 (default), q8_0 or f32"},
+     UINT("max-running", max_running, 1, 1024, "maximum number of requests processed at once (default: 32)"),
      UINT("max-queue", max_queue, 1, 1 << 20,
-          "requests that may wait before others get a 429 (default: 256)"),
+          "maximum number of waiting requests; more get status 429 (default: 256)"),
      UINT("max-connections", max_connections, 1, 1 << 16, "connections at once (default: 512)"),
      UINT("max-body", max_body, 1024, 1 << 30,
           "bytes of a request (default: 64 for each token of the context, at least 4 MiB)"),
@@ -79,12 +79,12 @@ static const struct kt_cli_option options[] =
       .offset = offsetof(struct kt_run_args, speculate),
       .values = "auto|off|lookup|mtp",
       .argument = "HOW",
-      .help = "while few requests are answered, compute drafted tokens with the next ones: auto (default), "
-              "while that is faster; off; lookup, drafts from their texts; mtp, by the model's own block"},
+      .help = "speculative decoding while few requests run: auto (default; while it is faster), off, "
+              "lookup (drafts from the text), mtp (drafts from the model's own block)"},
      TEXT("served-model-name", names, "NAME,...",
-          "what the model is called by clients (default: the name of its file or folder)"),
+          "model names for clients (default: the name of the file or folder)"),
      TEXT("chat-template", chat_template, "FILE",
-          "this template instead of the model's: a file, or a built-in one as of kt template"),
+          "use this chat template instead of the model's: a file, or a built-in one (see kt template)"),
      TEXT("system", system, "TEXT", "the system's message of chats that have none"),
      TEXT("json-schema", schema, "FILE",
           "answers of chats that ask for no form, and have no tools, are JSON that fits this JSON Schema"),
@@ -94,9 +94,11 @@ static const struct kt_cli_option options[] =
      {.name = "share-prefixes",
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct kt_run_args, share_prefixes),
-      .help = "let keys go on from what was computed for others: faster, but it tells them what others ask"},
-     TEXT("cors", origin, "ORIGIN", "let web pages of this origin ask, https://example.org; *: all pages"),
-     REAL("temperature", temperature, "where a request says nothing (default: the model's advice, or 1)"),
+      .help = "share cached prefixes between API keys: faster, but reveals to clients what others ask"},
+     TEXT("cors", origin, "ORIGIN", "allow web pages of this origin, such as https://example.org; *: all"),
+     REAL("temperature", temperature,
+          "default temperature of requests (default: the model's "
+          "recommendation, or 1)"),
      REAL("top-p", top_p, "likewise, 0 .. 1"),
      UINT("top-k", top_k, 0, INT32_MAX, "likewise; 0: all"),
      REAL("min-p", min_p, "likewise, 0 .. 1"),
@@ -106,18 +108,17 @@ static const struct kt_cli_option options[] =
      {.name = "measure-memory",
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct kt_run_args, measure_memory),
-      .help = "first measure how fast memory is read, and say how much of that is reached: in /metrics and "
-              "timings"},
+      .help = "measure the memory bandwidth first, and report the fraction reached in /metrics and timings"},
      {.name = "log-level",
       .type = KT_CLI_CHOICE,
       .offset = offsetof(struct kt_run_args, log),
       .values = "error|access|debug",
       .argument = "LEVEL",
-      .help = "error, access: one line for each request (default), debug: also what the HTTP library says"},
+      .help = "error, access (default; one line per request), or debug (adds messages of the HTTP library)"},
      {.name = "dry-run",
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct kt_run_args, dry_run),
-      .help = "say what would be done, and end"},
+      .help = "print the plan and exit"},
      KT_CLI_EXPERTS(struct kt_run_args),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
@@ -128,7 +129,8 @@ static const struct kt_cli_option options[] =
       .values = "kt|sglang",
       .argument = "NAME",
       .help =
-          "kt (default), or sglang: SGLang on GPUs, with experts on the CPU; the following are for it only"},
+          "kt (default), or sglang: SGLang on GPUs with experts on the CPU; the following options require "
+          "sglang"},
      KT_LAUNCH_OPTIONS,
      OLDER_NAMES,
      {.name = NULL}};
@@ -137,9 +139,9 @@ const struct kt_cli_command kt_run_command =
     {.usage = "MODEL [OPTION]...\n"
               "--engine sglang MODEL [OPTION]... [-- SGLANG-OPTION...]",
      .about =
-         "Serves a model over HTTP as OpenAI's API has it: chats and completions, a page for browsers at /, "
-         "figures for Prometheus at /metrics. MODEL is a GGUF file or a folder of safetensors files with its "
-         "tokenizer. SIGTERM and Ctrl-C end it when the answers that are being written are whole.",
+         "Serves a model over an OpenAI-compatible HTTP API: chat and text completions, a chat page for "
+         "browsers at /, and Prometheus metrics at /metrics. MODEL is a GGUF file, or a folder of "
+         "safetensors files with its tokenizer. On SIGTERM or Ctrl-C, running responses are finished first.",
      .options = options,
      .arguments = "MODEL",
      .max_arguments = INT_MAX, /* kt_cmd_run counts them */
@@ -264,7 +266,9 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
             return code;
     }
     if (!kt_host_is_local(args->host) && server->keys.n == 0)
-        kt_cli_warn(cli, "--host %s lets other machines in, and no API key is asked for; see --api-key-file",
+        kt_cli_warn(cli,
+                    "--host %s allows access from other machines, but no API key is required; see "
+                    "--api-key-file",
                     args->host);
     return KT_EXIT_OK;
 }

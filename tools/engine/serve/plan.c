@@ -43,15 +43,16 @@ static int fit_cache(const struct kt_cli *cli, const char *text, const struct kt
 {
     uint64_t bytes, one;
     if (!kt_cli_size(text, &bytes))
-        return kt_cli_usage(cli, "--kv-size '%s' is no size; 8G or 500M are", text);
+        return kt_cli_usage(cli, "--kv-size '%s' is not a size; 8G or 500M are", text);
     int code = ask_sizes(cli, server, plan, plan->context);
     if (code != KT_EXIT_OK)
         return code;
     one = plan->sizes.cache_size;
     if (one > bytes)
         return kt_cli_error(cli,
-                            "--kv-size %s is less than a context of %" PRIu64 " tokens takes, %.1f MiB; say "
-                            "--kv-size %" PRIu64 "M or a smaller --context",
+                            "--kv-size %s is too small for a context of %" PRIu64
+                            " tokens, which requires %.1f MiB; use --kv-size %" PRIu64
+                            "M or a smaller --context",
                             text, plan->context, (double)one / 0x1p20, (one >> 20) + 1);
     code = ask_sizes(cli, server, plan, 2 * plan->context);
     if (code != KT_EXIT_OK)
@@ -65,8 +66,8 @@ static int fit_tokens(const struct kt_cli *cli, uint64_t n, const struct kt_serv
 {
     if (n < plan->context)
         return kt_cli_error(cli,
-                            "--max-total-tokens %" PRIu64 " is less than a context of %" PRIu64 " tokens", n,
-                            plan->context);
+                            "--max-total-tokens %" PRIu64 " is too small for a context of %" PRIu64 " tokens",
+                            n, plan->context);
     return ask_sizes(cli, server, plan, n);
 }
 

@@ -32,7 +32,7 @@ json_t *kt_problem_json(const struct kt_problem *problem);
 /* As Ollama has it. */
 json_t *kt_ollama_problem(const struct kt_problem *problem);
 
-/* A JSON string of bytes, with U+FFFD for what is no UTF-8. */
+/* A JSON string of bytes, with U+FFFD for what is not UTF-8. */
 json_t *kt_json_text(const char *text, size_t length);
 
 #endif

@@ -78,8 +78,9 @@ static bool check_given(const struct given *given, struct kt_problem *problem)
     const json_t *item;
     size_t i;
     if (given->truncation && strcmp(given->truncation, "disabled") != 0)
-        return kt_problem_field(problem, "truncation",
-                                "'truncation' can only be disabled: what is too long is refused, not cut");
+        return kt_problem_field(
+            problem, "truncation",
+            "'truncation' can only be disabled: input that is too long is rejected, not truncated");
     json_array_foreach (given->include, i, item) {
         if (json_is_string(item) && strcmp(json_string_value(item), "message.output_text.logprobs") == 0)
             return kt_problem_field(problem, "include",

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Waits for SIGTERM or SIGINT, at most `seconds`; false: none came. Below 0: for ever. */
+/* Waits for SIGTERM or SIGINT, at most `seconds`; false: none came. Below 0: forever. */
 static bool wait_signal(const sigset_t *ends, double seconds)
 {
     struct timespec limit = {.tv_sec = (time_t)seconds,

@@ -15,7 +15,7 @@
 #define FIRST_STEPS 0.5
 /* What was won can be lost again, but not more than so many steps. */
 #define MOST_STEPS 8
-/* A step without drafts measures anew what they are compared with; and what was not done for long has
+/* A step without drafts measures again what they are compared with; and what was not done for long has
  * another time by now, as contexts grow and machines get busy. */
 #define PLAIN_AFTER 48
 #define FORGET_AFTER 512

@@ -21,7 +21,7 @@ struct kt_lookup {
 bool kt_lookup_add(struct kt_lookup *lookup, const int32_t *ids, size_t n_ids);
 /**
  * What could come next, `most` tokens at most; returns how many. *gram: the place of the length that was
- * found, 0 the shortest. Where what is copied reaches the end of the text, it goes on with itself.
+ * found, 0 the shortest. Where what is copied reaches the end of the text, it continues with itself.
  */
 uint32_t kt_lookup_find(const struct kt_lookup *lookup, uint32_t most, int32_t *ids, uint32_t *gram);
 void kt_lookup_free(struct kt_lookup *lookup);

@@ -49,8 +49,8 @@ static enum kt_status take_params(struct kt_speculator *s, const struct kt_specu
         memcpy(p, given, given->struct_size < sizeof(*p) ? given->struct_size : sizeof(*p));
     if (p->mode > KT_SPECULATE_MTP || p->max_drafts > KT_MOST_DRAFTS)
         return kt_engine_fail(error, KT_E_INVALID,
-                              "kt_speculator_create: mode %" PRIu32 " is no enum kt_speculation, or %" PRIu32
-                              " drafts are more than %d",
+                              "kt_speculator_create: mode %" PRIu32
+                              " is not an enum kt_speculation, or %" PRIu32 " drafts are more than %d",
                               p->mode, p->max_drafts, KT_MOST_DRAFTS);
     p->max_drafts = p->max_drafts ? p->max_drafts : KT_MOST_DRAFTS;
     kt_gain_init(&s->gain, p->mode == KT_SPECULATE_AUTO);
@@ -285,7 +285,7 @@ static enum kt_status check(const struct kt_speculator *s, struct kt_session *co
     if (n_session >= n)
         return kt_engine_fail(error, KT_E_INVALID,
                               "kt_speculator_step: the session has %" PRIu64
-                              " tokens, which are no beginning of a text of %" PRIu64,
+                              " tokens, which are not a prefix of a text of %" PRIu64,
                               n_session, n);
     return KT_OK;
 }

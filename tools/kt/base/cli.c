@@ -226,7 +226,7 @@ int kt_cli_context(struct kt_cli *cli, struct kt_context **context)
     return KT_EXIT_OK;
 }
 
-/* The wished backend and where it was set; both allocated. False: none, or auto. */
+/* The preferred backend and where it was set; both allocated. False: none, or auto. */
 static bool find_wish(const struct kt_cli *cli, char **name, char **origin)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;

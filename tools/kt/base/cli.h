@@ -149,7 +149,7 @@ struct kt_cli_option {
 #define KT_CLI_BACKEND                                                                      \
     {                                                                                       \
         .name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend", \
-        .argument = "NAME", .help = "wished backend, or a method such as AMXINT4"           \
+        .argument = "NAME", .help = "preferred backend, or a method such as AMXINT4"        \
     }
 #define KT_CLI_METHOD                                                                           \
     {                                                                                           \
@@ -159,19 +159,19 @@ struct kt_cli_option {
 #define KT_CLI_THREADS                                                                                       \
     {                                                                                                        \
         .name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads", .maximum = 4096, \
-        .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"                    \
+        .argument = "N", .help = "threads on all nodes; same as --set core.threads=N"                        \
     }
 #define KT_CLI_NUMA_NODES                                                                              \
     {                                                                                                  \
         .name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes", .argument = "LIST", \
-        .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"                            \
+        .help = "NUMA nodes to use; same as --set core.numa_nodes=LIST"                                \
     }
 
 /* Experts of the same model that are elsewhere, in `experts` of a verb's struct. */
 #define KT_CLI_EXPERTS(arguments)                                                                           \
     {                                                                                                       \
         .name = "experts", .type = KT_CLI_TEXT, .offset = offsetof(arguments, experts), .argument = "PATH", \
-        .help = "take the experts from this store or file of the same model"                                \
+        .help = "load the experts from this store or file of the same model"                                \
     }
 
 struct kt_cli_command {
@@ -262,8 +262,8 @@ int kt_cli_check_settings(struct kt_cli *cli);
  */
 void kt_cli_try_plugins(const struct kt_cli *cli, struct kt_config *config);
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context);
-/* Is the wished backend, core.backend, configured? Said once here instead of by each layer. Returns 0, or an
- * exit code after a message. */
+/* Is the preferred backend, core.backend, configured? Said once here instead of by each layer. Returns 0, or
+ * an exit code after a message. */
 int kt_cli_check_backend(struct kt_cli *cli, const struct kt_context *context);
 
 /* Opens a checkpoint with --io and tells the SIGBUS handler its name. */
@@ -271,7 +271,7 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
 
 /* Allocates, or ends the command; never NULL. */
 void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size);
-/* "8G", "500MiB" or "4096" -> bytes; false: it is no size. */
+/* "8G", "500MiB" or "4096" -> bytes; false: it is not a size. */
 bool kt_cli_size(const char *text, uint64_t *bytes);
 
 char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
@@ -286,7 +286,7 @@ int kt_cli_finish(const struct kt_cli *cli, int code);
 int kt_cli_run_helper(struct kt_cli *cli, const char *program, int argc, char **argv);
 /* Frees the settings. */
 void kt_cli_free(struct kt_cli *cli);
-/* Prints why MODEL cannot be opened, and what may have been meant if there is no such file. Returns 1. */
+/* Prints why MODEL cannot be opened, and what may have been meant if no such file. Returns 1. */
 int kt_cli_fail_model(const struct kt_cli *cli, const char *path, const struct kt_error *error);
 
 /* ---- execute.c ------------------------------------------------------------------------------ */
@@ -339,7 +339,7 @@ void kt_progress_stop(void);
 void kt_progress_show(const struct kt_cli *cli, const char *title);
 /* Removes the line; call this before anything else is written to standard error. */
 void kt_progress_clear(void);
-/* Writes a line of a log to standard error, at once, where that line stood; false: it cannot be written. */
+/* Writes a line of a log to standard error, at once, where that line stood; false: cannot be written. */
 bool kt_progress_log(const char *text, size_t length);
 
 #endif

@@ -163,7 +163,8 @@ bool kt_progress_log(const char *text, size_t length)
     pthread_mutex_lock(&progress.lock);
     bool is_beside = progress.running || progress.shown;
     clear();
-    if (!is_beside) /* then it is no terminal, perhaps, and whoever should read it holds up this thread only
+    if (!is_beside) /* then it is not a terminal, perhaps, and whoever should read it holds up this thread
+                     * only
                      */
         pthread_mutex_unlock(&progress.lock);
     bool done = write(STDERR_FILENO, text, length) == (ssize_t)length;

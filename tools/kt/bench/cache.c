@@ -59,7 +59,7 @@ int bench_heads_choose(const struct kt_cli *cli, const char *text, struct bench_
     if ((fields == 3 || fields == 5) && sizes[end] == 0 && is_shape(shape))
         return KT_EXIT_OK;
     return kt_cli_usage(cli,
-                        "--attention %s is no shape%s; shapes are qwen3-30b-a3b, gpt-oss, qwen3-next, "
+                        "--attention %s is not a shape%s; shapes are qwen3-30b-a3b, gpt-oss, qwen3-next, "
                         "deepseek-v3, kimi-k2, qwen3-next-delta, HEADS/KVxSIZE such as 32/4x128, "
                         "HEADS/KVxKEYxVALUE, HEADS/KVxKEY:VALUE where values are the first numbers of keys, "
                         "and delta:VALUES/KEYSxSIZE or xKEYxVALUE, heads of Gated DeltaNet, multiples of 16",

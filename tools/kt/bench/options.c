@@ -16,49 +16,50 @@ static const struct kt_cli_option options[] = {
         "the one that would run it)"),
     BENCH_SHAPE,
     OPTION_TEXT("context", 0, context, "LIST",
-                "of --attention: tokens before those of a call (default: 4096)"),
+                "for --attention: tokens already in the cache (default: 4096)"),
     OPTION_TEXT(
         "sequences", 0, sequences, "LIST",
-        "of --attention: sequences of a call, each with --tokens tokens; of -n: sequences that are written at "
+        "of --attention: sequences of a call, each with --tokens tokens; of -n: sequences generated at "
         "once (default: 1)"),
     OPTION_TEXT(
         "cache", 0, cache, "LIST",
         "of --attention: forms of the cache, bf16, q8_0, f32; of -p, -n and -d: one form (default: bf16)"),
     OPTION_TEXT("tokens", 0, tokens, "LIST",
-                "tokens of a call, such as 1,8,32 (default: 1, or all sizes of the trace's batches)"),
-    OPTION_TEXT(
-        "n-prompt", 'p', prompts, "LIST",
-        "the whole MODEL instead of its experts: it reads prompts of so many tokens, such as 512,2048"),
-    OPTION_TEXT("n-gen", 'n', answers, "LIST", "likewise: it writes so many tokens, one by one"),
+                "tokens per call, such as 1,8,32 (default: 1, or all batch sizes of the trace)"),
+    OPTION_TEXT("n-prompt", 'p', prompts, "LIST",
+                "measure the whole MODEL: prompt lengths in tokens, such as 512,2048"),
+    OPTION_TEXT("n-gen", 'n', answers, "LIST",
+                "measure the whole MODEL: numbers of tokens to generate, "
+                "one by one"),
     OPTION_TEXT("n-depth", 'd', depths, "LIST",
                 "likewise: so many tokens stand before them (default: 0); alone, of -p 512 and -n 128"),
     KT_CLI_EXPERTS(struct args),
     OPTION_TEXT("tokenize", 0, tokenizer, "MODEL",
-                "how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE..."),
+                "measure tokenization of files: kt bench --tokenize MODEL FILE..."),
     OPTION_TEXT("trace", 0, trace, "FILE",
-                "routing, router weights and hidden states of this trace, not drawn ones"),
-    OPTION_TEXT("record", 0, record, "FILE", "write the batches that are timed to this trace"),
+                "use the routing, router weights and hidden states of this trace instead of random ones"),
+    OPTION_TEXT("record", 0, record, "FILE", "record the measured batches in this trace"),
     OPTION_UINT("record-size", 0, record_size, 1, 1 << 20, "MIB",
-                "buffer of --record, in MiB; what does not fit is left out (default: 64)"),
+                "buffer for --record in MiB; batches that do not fit are omitted (default: 64)"),
     KT_CLI_THREADS,
     KT_CLI_NUMA_NODES,
     OPTION_FLAG("levels", 0, levels,
-                "a row for every level that this CPU can run of the backends named by --backend"),
+                "measure every level that this CPU supports, for the backends in --backend"),
     OPTION_UINT("runs", 0, runs, 1, 1000, "N",
                 "runs; the one with the smallest median counts (default: 3; of --tokenize the fastest of 5)"),
     OPTION_UINT("repeats", 0, repeats, 1, 10000000, "N",
-                "calls of a run (default: as many as --min-time takes)"),
+                "calls per run (default: as many as fit in --min-time)"),
     OPTION_REAL("min-time", 0, min_time, "SECONDS",
-                "length of a run, at least 5 calls, or of a row of --latency (default: 1)"),
+                "length of a run (at least 5 calls) or of a row of --latency (default: 1)"),
     OPTION_FLAG("load", 0, load,
-                "measure packing weights beside copying them, each into fresh memory, instead of a layer"),
-    OPTION_FLAG("dispatch", 0, dispatch, "measure starting the threads and their idling instead of a layer"),
-    OPTION_FLAG("latency", 0, latency, "measure how long submitted work waits before all threads are at it"),
-    OPTION_FLAG("limits", 0, limits,
-                "measure every way of reading and every multiply instruction instead of a layer"),
-    OPTION_FLAG("stream", 0, stream, "measure what submit and sync cost on a GPU's stream, and in a graph"),
+                "measure packing weights, compared with copying them, each into fresh memory, instead of "
+                "a layer"),
+    OPTION_FLAG("dispatch", 0, dispatch, "measure thread start and idling instead of a layer"),
+    OPTION_FLAG("latency", 0, latency, "measure how long submitted work waits until all threads work on it"),
+    OPTION_FLAG("limits", 0, limits, "measure every read method and multiply instruction instead of a layer"),
+    OPTION_FLAG("stream", 0, stream, "measure the cost of submit and sync on a GPU stream and in a graph"),
     OPTION_TEXT("runtime", 0, runtime, "LIBRARY",
-                "GPU runtime of --stream, such as libcudart.so.12 (default: any that is found)"),
+                "GPU runtime for --stream, such as libcudart.so.12 (default: any that is found)"),
     {.name = NULL},
 };
 
@@ -67,10 +68,10 @@ const struct kt_cli_command kt_bench_command = {
              "MODEL [-p LIST] [-n LIST] [-d LIST] [OPTION]...\n"
              "--tokenize MODEL FILE... [--runs N]",
     .about =
-        "Runs a layer whose weights come from memory (of a MODEL, each kind of layer that it has; else one "
-        "out of random numbers), and says how near that is to the limits "
-        "measured in the same run on the same threads: the machine's read bandwidth and the "
-        "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
+        "Runs a layer whose weights come from memory (with a MODEL, one layer of each kind in it; else a "
+        "layer of random numbers), and compares its time with the limits measured in the same run on the "
+        "same threads: the read bandwidth of memory and the peak of the backend's multiply instruction. "
+        "roofline_fraction is the time "
         "that these limits allow, divided by the time that the layer took.\n"
         "With -p, -n or -d it measures a whole model: how many tokens of a prompt it reads in a second, and "
         "how many it writes. limit_fraction is the time that the limits allow, divided by the time that was "

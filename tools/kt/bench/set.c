@@ -116,10 +116,9 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want, cons
         }
     }
     if (size * copies < goal)
-        kt_cli_warn(cli,
-                    "weights cycle over %s only, not %s, for want of memory: some may come from "
-                    "a cache",
-                    kt_bytes_text(size * copies, got, sizeof got), kt_bytes_text(goal, need, sizeof need));
+        kt_cli_warn(
+            cli, "not enough memory: weights cycle through %s instead of %s, so some may come from a cache",
+            kt_bytes_text(size * copies, got, sizeof got), kt_bytes_text(goal, need, sizeof need));
     *n_copies = (uint32_t)copies;
     *n_experts = experts;
     return KT_EXIT_OK;

@@ -69,7 +69,7 @@ static int open_trace(struct kt_cli *cli, const char *path, struct bench_trace *
     *trace = (struct bench_trace){.n_labels = 1};
     size_t n = kt_trace_layers(cli, file, &layers);
     if (n == 0)
-        code = kt_cli_error(cli, "%s holds no tensor layers.N.topk_ids: it is no trace", path);
+        code = kt_cli_error(cli, "%s holds no tensor layers.N.topk_ids: it is not a trace", path);
     else
         trace->layers = kt_cli_alloc(cli, n, sizeof *trace->layers);
     for (size_t l = 0; l < n && code == KT_EXIT_OK; l++) {

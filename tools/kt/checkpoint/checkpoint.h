@@ -11,7 +11,7 @@ const char *kt_model_activation(uint32_t activation);
 /* "q4_k", or "q4_k q4_k q6_k" where gate, up and down differ; a store's form. Returns text. */
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
 
-/* Adds a layer to a list for people, "0-5,8,11"; *text is allocated anew, NULL: the first. Ascending. */
+/* Adds a layer to a list for people, "0-5,8,11"; *text is allocated again, NULL: the first. Ascending. */
 void kt_model_list_layer(const struct kt_cli *cli, char **text, uint64_t layer);
 
 /*

@@ -298,14 +298,14 @@ static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, struct kt
 static const struct kt_cli_option rows[] = {KT_CLI_LAYERS,
                                             OPTION_FLAG("tensors", 't', tensors, "list every tensor"),
                                             OPTION_TEXT("experts", 0, experts, "PATH",
-                                                        "for the whole model, take the experts from this "
+                                                        "for the whole model, load the experts from this "
                                                         "store or file"),
                                             {.name = NULL}};
 const struct kt_cli_command kt_inspect_command =
     {.usage = "MODEL [OPTION]...",
-     .about = "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
-              "layers with experts, their shapes and formats, the bytes of each type, and its "
-              "family, or what a whole model would need besides. Only the headers are read.",
+     .about = "Shows the contents of a checkpoint (a GGUF file, or a folder of safetensors files): layers "
+              "with experts, their shapes and formats, the bytes of each type, and the model's family, or "
+              "what is missing to run it. Only headers are read.",
      .options = rows,
      .arguments = "MODEL",
      .min_arguments = 1,

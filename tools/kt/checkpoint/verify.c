@@ -181,8 +181,8 @@ static const struct kt_cli_option options[] = {KT_CLI_LAYERS, {.name = NULL}};
 const struct kt_cli_command kt_verify_command =
     {.usage = "MODEL [OPTION]...",
      .about =
-         "Reads the packed experts and linears of a store that kt convert made and compares them with the "
-         "checksums in it. Exit status 1 if a layer or linear is damaged.",
+         "Checks the packed experts and linears of a store made by kt convert against its checksums. Exit "
+         "status 1 if a layer or linear is damaged.",
      .options = options,
      .arguments = "MODEL",
      .min_arguments = 1,

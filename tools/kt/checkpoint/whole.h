@@ -10,8 +10,8 @@
 
 /* Without libktengine nothing is added. No weights are read. */
 
-/* The family, and why it is no whole model that can be run. Without a context, which a configuration that is
- * wrong does not give, nothing is added either. experts: NULL, or where they come from instead. */
+/* The family, and why it is not a whole model that can be run. Without a context, which a configuration that
+ * is wrong does not give, nothing is added either. experts: NULL, or where they come from instead. */
 void kt_whole_family(const struct kt_cli *cli, struct kt_output *output, struct kt_checkpoint *checkpoint,
                      struct kt_checkpoint *experts);
 /* Besides, the memory that the model takes by the context's backends, and how much of it a token reads. */

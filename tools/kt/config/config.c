@@ -156,10 +156,10 @@ const struct kt_cli_command kt_config_command =
               "set KEY VALUE [--system] [OPTION]...\n"
               "unset KEY [--system] [OPTION]...",
      .about =
-         "Shows the configuration and changes it. KEY is such as core.threads or plugin.llamafile.level.\n"
-         "  show   every setting, its value and where that comes from\n"
-         "  path   the configuration files in reading order, later ones win\n"
-         "  check  reads all files and opens the plugins; exit status 1 if one is wrong\n"
+         "Shows and changes the configuration. KEY is, for example, core.threads or plugin.llamafile.level.\n"
+         "  show   all settings with values and origins\n"
+         "  path   the configuration files in reading order; later ones override\n"
+         "  check  reads all files and opens the plugins; exit status 1 if one is invalid\n"
          "  get    the value of one setting; exit status 1 if it has none\n"
          "  set    checks the value and writes it to the user's kt.ini, or --config FILE\n"
          "  unset  takes the setting out of that file; exit status 1 if it is not there",

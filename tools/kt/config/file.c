@@ -74,7 +74,7 @@ static int find_target(const struct kt_cli *cli, struct config_file *file)
     if (errno != ENOENT)
         return fail(cli, file->path, errno);
     if (lstat(file->path, &link) == 0)
-        return kt_cli_error(cli, "%s: a symbolic link to nothing; mend or remove it", file->path);
+        return kt_cli_error(cli, "%s: broken symbolic link; fix or remove it", file->path);
     const char *slash = strrchr(file->path, '/');
     char *folder =
         kt_cli_format(cli, "%.*s", slash ? (int)(slash - file->path) + 1 : 1, slash ? file->path : ".");
@@ -82,7 +82,7 @@ static int find_target(const struct kt_cli *cli, struct config_file *file)
     int failure = errno;
     free(folder);
     if (!real)
-        return failure == ENOENT ? kt_cli_error(cli, "%s: there is no such file", file->path)
+        return failure == ENOENT ? kt_cli_error(cli, "%s: no such file", file->path)
                                  : fail(cli, file->path, failure);
     file->target = kt_cli_format(cli, "%s/%s", real, slash ? slash + 1 : file->path);
     free(real);
@@ -127,9 +127,9 @@ static int read_text(const struct kt_cli *cli, struct config_file *file)
     if (fstat(fd, &file->stat) != 0)
         code = fail(cli, file->path, errno);
     else if (!S_ISREG(file->stat.st_mode))
-        code = kt_cli_error(cli, "%s cannot be changed: it is no file", file->path);
+        code = kt_cli_error(cli, "%s cannot be changed: it is not a file", file->path);
     else if (file->stat.st_size > SIZE_LIMIT)
-        code = kt_cli_error(cli, "%s is larger than 1 MiB; is this an INI file?", file->path);
+        code = kt_cli_error(cli, "%s is larger than 1 MiB; it may not be an INI file", file->path);
     else if (faccessat(AT_FDCWD, file->target, W_OK, AT_EACCESS) != 0)
         code = fail(cli, file->path, errno);
     file->exists = true;

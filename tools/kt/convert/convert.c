@@ -45,7 +45,7 @@ static int look_inside(const struct kt_cli *cli, const char *folder, size_t *n_f
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (!is_part(entry->d_name))
-            code = kt_cli_error(cli, "%s: holds '%s', which is no part of a store: choose another folder",
+            code = kt_cli_error(cli, "%s: holds '%s', which is not a part of a store: choose another folder",
                                 folder, entry->d_name);
         *n_files += entry->d_name[0] != '.';
     }
@@ -99,8 +99,8 @@ static int open_folder(struct kt_conversion *conversion)
         return code;
     if (!conversion->args->resume)
         return kt_cli_error(cli,
-                            "%s: holds a store already: --resume goes on with what an earlier run "
-                            "has left, or choose another folder",
+                            "%s: already contains a store; continue it with --resume, or choose another "
+                            "folder",
                             folder);
     code = kt_cli_checkpoint(cli, folder, &conversion->store);
     if (code == KT_EXIT_OK)
@@ -175,8 +175,8 @@ static int make_layer(const struct kt_conversion *conversion, const struct kt_mo
     kt_layer_destroy(*layer);
     if (status == KT_OK && !plan->fallback)
         return kt_cli_error(conversion->cli,
-                            "%s: what backend %s makes of weights cannot be stored: use the "
-                            "checkpoint as it is, or another method",
+                            "%s: weights packed by backend %s cannot be stored; use the checkpoint "
+                            "directly, or another method",
                             name, conversion->backend);
     bool refused = false;
     for (uint32_t c = 0; c < plan->n_candidates; c++)
@@ -184,7 +184,8 @@ static int make_layer(const struct kt_conversion *conversion, const struct kt_mo
     /* Then a warning has said why, unless core.strict makes an error of it. */
     if (refused && (status == KT_OK || !strstr(error.message, "core.strict")))
         return kt_cli_error(conversion->cli,
-                            "%s: backend %s cannot take it; choose another one, or other layers by --layers",
+                            "%s: not supported by backend %s; choose another one, or other layers with "
+                            "--layers",
                             name, conversion->backend);
     return kt_cli_fail(conversion->cli, &error);
 }
@@ -403,7 +404,9 @@ static int convert(struct kt_conversion *conversion)
 static const struct kt_cli_option options[] =
     {{KT_OPTION("model", 0, KT_CLI_TEXT, input, "MODEL", NULL), .hidden = true},
      {KT_OPTION("input", 'i', KT_CLI_TEXT, input, "MODEL", NULL), .hidden = true, .is_argument = true},
-     {KT_OPTION("output", 'o', KT_CLI_TEXT, output, "DIR", "folder of the store; made if it is not there"),
+     {KT_OPTION("output", 'o', KT_CLI_TEXT, output, "DIR",
+                "folder of the store; created if it does not "
+                "exist"),
       .required = true},
      {KT_OPTION("method", 0, KT_CLI_TEXT, method, "NAME", NULL), .hidden = true},
      {KT_OPTION(
@@ -413,24 +416,24 @@ static const struct kt_cli_option options[] =
       .required = true},
      KT_CLI_LAYERS,
      OPTION_TEXT("linears", 0, linears, "NAMES",
-                 "store linears, too: all, or patterns of names such as 'blk.*.attn_*,output'"),
-     OPTION_FLAG("no-experts", 0, no_experts, "store the linears only"),
-     OPTION_FLAG("resume", 0, resume, "keep the layers and linears that an earlier run has stored"),
+                 "also store linears: all, or name patterns such as 'blk.*.attn_*,output'"),
+     OPTION_FLAG("no-experts", 0, no_experts, "store only the linears"),
+     OPTION_FLAG("resume", 0, resume, "continue an earlier run: keep the layers and linears that it stored"),
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
 #undef args
 
-const struct kt_cli_command kt_convert_command = {
-    .usage = "MODEL --output DIR --backend NAME [OPTION]...",
-    .about =
-        "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
-        "file for each layer; with --linears, its other matrices too, one file for each. Such a store is a checkpoint for every other verb and for the library; "
-        "loading it maps it, on any number of NUMA nodes.\n\n"
-        "A file appears under its name when it is whole and durable: a run that was killed is gone on "
-        "with by --resume. Memory is needed for one packed expert on each thread, and for one linear.",
-    .options = options,
-    .opens_checkpoint = true};
+const struct kt_cli_command kt_convert_command =
+    {.usage = "MODEL --output DIR --backend NAME [OPTION]...",
+     .about =
+         "Packs the experts of a checkpoint for one backend and writes them to a folder, one file per "
+         "layer; with --linears also its other matrices, one file each. Every other verb and the library "
+         "accept such a store as a checkpoint; loading it maps the files, on any number of NUMA nodes.\n\n"
+         "A file appears under its name when it is whole and durable: a run that was killed is gone on "
+         "with by --resume. Memory is needed for one packed expert on each thread, and for one linear.",
+     .options = options,
+     .opens_checkpoint = true};
 
 int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
 {

@@ -97,7 +97,7 @@ static void refuse(struct kt_convert_linear *linear, const char *reason)
     snprintf(linear->reason, sizeof(linear->reason), "%s", reason);
 }
 
-/* What the wished backend says. */
+/* What the preferred backend says. */
 static const char *find_reason(const struct kt_conversion *conversion, const struct kt_plan *plan,
                                const struct kt_error *error)
 {

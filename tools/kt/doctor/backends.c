@@ -184,7 +184,7 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
 }
 
 static const struct kt_cli_option rows[] = {OPTION_FLAG("options", 0, options,
-                                                        "list the backends' options only"),
+                                                        "list only the backends' options"),
                                             {.name = NULL}};
 const struct kt_cli_command kt_backends_command =
     {.usage = "[NAME]... [OPTION]...",

@@ -495,8 +495,8 @@ static const struct kt_cli_option rows[] = {KT_CLI_THREADS, {.name = NULL}};
 const struct kt_cli_command kt_doctor_command =
     {.usage = "[OPTION]...",
      .about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
-              "pages, memory and the plugins, and runs a small random layer through each loaded "
-              "backend. Exit status 1 if a check fails; what failed comes first, with what to do below it.",
+              "pages, memory and the plugins, and runs a small random layer on each loaded backend. "
+              "Failed checks come first, with what to do. Exit status 1 if a check fails.",
      .options = rows};
 
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)

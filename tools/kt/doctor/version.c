@@ -162,10 +162,9 @@ static void add_level(const struct kt_cli *cli, struct kt_output *output)
 
 const struct kt_cli_command kt_version_command =
     {.usage = "[OPTION]...",
-     .about = "Shows the versions of the command, of the library that it runs with, and of the "
-              "plugin ABI: plugins of the same major and of at most this minor can be loaded. Above "
-              "them, where the program, its prefix and its Python package are, and the level of "
-              "kernels that this CPU can run."};
+     .about = "Shows the versions of the command, of the library in use, and of the plugin ABI: plugins "
+              "with the same major and at most this minor version can be loaded. Lines above have the "
+              "paths of the program, its prefix and its Python package, and the CPU level."};
 
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv)
 {

@@ -329,20 +329,20 @@ static const struct kt_cli_option options[] =
      KT_CLI_METHOD,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
-     OPTION_TEXT("experts", 0, experts, "PATH", "take the experts from this store or file of the same model"),
+     OPTION_TEXT("experts", 0, experts, "PATH", "load the experts from this store or file of the same model"),
      OPTION_UINT("max-tokens", 0, max_tokens, 1, 1 << 20, "N",
-                 "tokens per batch that buffers are planned for (default 512)"),
+                 "tokens per batch for which buffers are planned (default 512)"),
      {.name = NULL}};
 
-const struct kt_cli_command kt_explain_command = {
-    .usage = "MODEL [OPTION]...",
-    .about =
-        "For each layer with experts: which backend and level would run it, which were refused "
-        "and why (with -v), and the memory that it takes. The same for the model's linears: weights "
-        "besides experts and embeddings; and what the whole model takes. No weights are read. Exit status 1 if a layer cannot be "
-        "run.",
-    .options = options,
-    .opens_checkpoint = true};
+const struct kt_cli_command kt_explain_command =
+    {.usage = "MODEL [OPTION]...",
+     .about =
+         "For each layer with experts, shows the backend and level that would run it, its memory, and with "
+         "-v the rejected backends and reasons. Shows the same for the model's linears (weights except "
+         "experts and embeddings), and the memory of the whole model. No weights are read. Exit status 1 "
+         "if a layer cannot be run.",
+     .options = options,
+     .opens_checkpoint = true};
 
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
 {

@@ -384,20 +384,20 @@ static const struct kt_cli_option options[] =
       .required = true},
      OPTION_TEXT("output", 'o', output, "FILE", "write layers.N.output (F32) to this safetensors file"),
      OPTION_TEXT("stats", 0, stats, "FILE",
-                 "write how often each expert was asked for to this file, which kt stats reads"),
-     OPTION_TEXT("record", 0, record, "FILE", "write the batches that the layers got to this trace"),
+                 "write how often each expert was requested to this file, for kt stats"),
+     OPTION_TEXT("record", 0, record, "FILE", "write the batches of the layers to this trace"),
      KT_CLI_BACKEND,
      KT_CLI_METHOD,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      OPTION_FLAG("check", 'c', check, "compare with the recorded output and with the reference backend"),
      OPTION_REAL("tolerance", 0, tolerance, "X",
-                 "most relative L2 error against the reference backend (default 0.02); implies "
+                 "limit of the relative L2 error against the reference backend (default 0.02); implies "
                  "--check"),
      OPTION_TEXT("expected", 'e', expected, "FILE",
-                 "recorded output is in this safetensors file; implies --check"),
+                 "read the recorded output from this safetensors file; implies --check"),
      OPTION_REAL("recorded-tolerance", 0, recorded_tolerance, "X",
-                 "most relative L2 error against the recorded output; implies --check"),
+                 "limit of the relative L2 error against the recorded output; implies --check"),
      {.name = NULL}};
 
 const struct kt_cli_command kt_forward_command =

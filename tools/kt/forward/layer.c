@@ -70,7 +70,7 @@ static void say_fallback(const struct forward_run *run, const struct kt_moe_info
     const char *chosen = "", *refused = "", *reason = "no reason given";
     if (*moe->stored_form) {
         kt_cli_warn(run->cli,
-                    "layer %" PRIu64 ": %s runs instead of the wished backend: its weights are "
+                    "layer %" PRIu64 ": %s runs instead of the preferred backend: its weights are "
                     "stored as %s",
                     moe->layer, moe->stored_backend, moe->stored_form);
         return;

@@ -18,7 +18,7 @@ static int set_path(const struct kt_cli *cli, struct registry_change *change, co
                     const char *key, const char *path)
 {
     if (access(path, F_OK) != 0)
-        return kt_cli_error(cli, "%s: there is no such file or folder", path);
+        return kt_cli_error(cli, "%s: no such file or folder", path);
     char *absolute = registry_absolute(cli, path);
     int code = registry_set(cli, change, model, key, absolute);
     free(absolute);
@@ -33,7 +33,7 @@ static int set_option(struct kt_cli *cli, struct registry_change *change, const 
     if (!kt_cli_check(cli, row, text))
         return KT_EXIT_USAGE;
     if (strcmp(row->name, "kv-size") == 0 && !kt_cli_size(text, &bytes))
-        return kt_cli_usage(cli, "--kv-size %s is no size; 8G or 500M are", text);
+        return kt_cli_usage(cli, "--kv-size %s is not a size; 8G or 500M are", text);
     /* A template may be a built-in one. */
     if (strcmp(row->name, "experts") == 0 || (is_template && access(text, F_OK) == 0))
         return set_path(cli, change, model, row->name, text);

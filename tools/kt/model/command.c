@@ -14,7 +14,7 @@ const struct registry_model *model_find(const struct kt_cli *cli, const struct r
     const char **names = kt_cli_alloc(cli, registry->n_models, sizeof(*names));
     for (size_t i = 0; i < registry->n_models; i++)
         names[i] = registry->models[i].name;
-    kt_cli_error(cli, "%s: no model is called so%s; 'kt model list' has the names", name,
+    kt_cli_error(cli, "%s: no such model%s; 'kt model list' has the names", name,
                  kt_cli_hint(name, names, registry->n_models).text);
     free(names);
     return NULL;

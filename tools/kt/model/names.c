@@ -189,12 +189,12 @@ static int fail_model(const struct kt_cli *cli, const char *path, const struct k
     char *near = model ? NULL : list_near(cli, path);
     int code;
     if (model)
-        code = kt_cli_error(
-            cli, "%s: there is no such file, and the model %s is not here: 'kt model pull %s' fetches %s",
-            path, model->name, path, registry_get(model, REGISTRY_REPOSITORY));
+        code =
+            kt_cli_error(cli, "%s: no such file, and the model %s is not here: 'kt model pull %s' fetches %s",
+                         path, model->name, path, registry_get(model, REGISTRY_REPOSITORY));
     else
         code = kt_cli_error(cli,
-                            "%s: there is no such file, folder or name of a model%s%s; 'kt model list' has "
+                            "%s: no such file, folder or name of a model%s%s; 'kt model list' has "
                             "the names",
                             path, near ? "; near it: " : "", near ? near : "");
     free(near);

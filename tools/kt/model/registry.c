@@ -152,7 +152,7 @@ int registry_check_name(const struct kt_cli *cli, const struct registry *registr
     if (!registry_is_name(name))
         return kt_cli_usage(
             cli,
-            "'%s' is no name: letters, digits, . _ - + and : are, behind a letter or a digit, "
+            "'%s' is not a name: letters, digits, . _ - + and : are, behind a letter or a digit, "
             "at most %d",
             name, NAME_LIMIT);
     for (size_t i = 0; i < registry->n_models; i++) {
@@ -264,10 +264,11 @@ static bool take_header(struct reading *reading, const struct ini_item *item)
         if (is_called(&registry->models[i], name))
             other = &registry->models[i];
     if (!registry_is_name(name))
-        reading->code = kt_cli_error(reading->cli,
-                                     "%s:%u: [%s] is no name of a model: letters, digits, . _ - + and : are, "
-                                     "at most %d",
-                                     registry->path, item->line, name, NAME_LIMIT);
+        reading->code =
+            kt_cli_error(reading->cli,
+                         "%s:%u: [%s] is not a name of a model: letters, digits, . _ - + and : are, "
+                         "at most %d",
+                         registry->path, item->line, name, NAME_LIMIT);
     else if (other)
         reading->code = kt_cli_error(reading->cli, "%s:%u: [%s] is called so in line %u already",
                                      registry->path, item->line, name, other->line);
@@ -331,7 +332,7 @@ static int read_text(const struct kt_cli *cli, const char *path, struct ini_text
                                                    : kt_cli_error(cli, "%s: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > SIZE_LIMIT) {
         close(fd);
-        return kt_cli_error(cli, "%s: is no file of at most 1 MiB", path);
+        return kt_cli_error(cli, "%s: is not a file of at most 1 MiB", path);
     }
     ini->text = kt_cli_alloc(cli, SIZE_LIMIT, 1);
     ssize_t n;

@@ -15,7 +15,7 @@
 
 #include "tools/kt/config/config.h"
 
-/* Keys that are no options. */
+/* Keys that are not options. */
 #define REGISTRY_PATH "path"
 #define REGISTRY_ALIASES "aliases"       /* further names, "a, b" */
 #define REGISTRY_REPOSITORY "repository" /* OWNER/NAME at the hub that it was pulled from */

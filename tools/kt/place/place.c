@@ -444,15 +444,15 @@ static const struct kt_cli_option options[] =
                    "uniform)"),
      OPTION_UINT("gpu-experts", 'g', gpu_experts, 0, MOST_ROWS, "N",
                  "budget: N experts times the number of layers"),
-     OPTION_REAL("ratio", 0, ratio, "X", "budget: this part of all experts, 0 to 1, rounded down"),
-     OPTION_UINT("total", 0, total, 0, UINT32_MAX, "N", "budget: N experts of all layers together"),
+     OPTION_REAL("ratio", 0, ratio, "X", "budget: this fraction of all experts, 0 to 1, rounded down"),
+     OPTION_UINT("total", 0, total, 0, UINT32_MAX, "N", "budget: N experts in all layers together"),
      OPTION_UINT("seed", 0, seed, 0, INT64_MAX, "N", "seed of random (default: 42)"),
      OPTION_TEXT("model", 'm', model, "MODEL",
                  "the MODEL, if it is one safetensors file (default: the layers of the statistics)"),
-     OPTION_TEXT("shape", 0, shape, "L,E", "layers with experts, and experts of a layer, instead of a model"),
-     OPTION_TEXT("update", 'u', update, "MASKS", "improve these masks by swapping experts"),
+     OPTION_TEXT("shape", 0, shape, "L,E", "layers with experts, and experts per layer, instead of a model"),
+     OPTION_TEXT("update", 'u', update, "MASKS", "adapt these masks by swapping experts"),
      OPTION_UINT("max-moves", 0, max_moves, 0, UINT32_MAX, "N",
-                 "with --update: at most so many swaps, the largest gain first"),
+                 "with --update: maximum number of swaps, the largest gain first"),
      OPTION_TEXT("output", 'o', output, "FILE",
                  "write the masks to this safetensors file: masks U8 [layers][experts]"),
      {.name = NULL}};
@@ -461,9 +461,9 @@ const struct kt_cli_command kt_place_command =
     {.usage = "[MODEL] [FILE]... (--gpu-experts N | --ratio X | --total N) [OPTION]...\n"
               "FILE... --update MASKS --max-moves N [OPTION]...",
      .about =
-         "Chooses which experts lie on a GPU, within a budget, and says how much of the use that the "
-         "statistics in FILE... (added up) have recorded lies there. With --update, masks that an engine "
-         "works with are improved by a few swaps, which are listed.",
+         "Chooses the experts to put on a GPU, within a budget, and shows the fraction of recorded use on "
+         "the GPU, based on the statistics in FILE... (added up). With --update, masks of an engine are "
+         "adapted by a few swaps, which are listed.",
      .options = options,
      .arguments = "FILE",
      .max_arguments = 100000,

@@ -140,16 +140,16 @@ static int show(struct kt_cli *cli, const struct args *args, const struct kt_sta
     return code;
 }
 
-static const struct kt_cli_option options[] = {OPTION_FLAG("experts", 0, experts, "a row for each expert"),
+static const struct kt_cli_option options[] = {OPTION_FLAG("experts", 0, experts, "show one row per expert"),
                                                OPTION_TEXT("output", 'o', output, "FILE",
                                                            "write the sum to this file of statistics"),
                                                {.name = NULL}};
 
 const struct kt_cli_command kt_stats_command =
     {.usage = "FILE... [OPTION]...",
-     .about = "Shows how often the experts of each layer were asked for while a model ran, and how "
-              "unevenly: the share of the tenth of the experts that was used most, the Gini coefficient "
-              "(0: all equally) and the entropy (1: all equally). Several files are added up.",
+     .about = "Shows how often, and how unevenly, the experts of each layer were requested while a model "
+              "ran: the share of the most used tenth of the experts, the Gini coefficient (0: all equal) "
+              "and the entropy (1: all equal). Several files are added up.",
      .options = options,
      .arguments = "FILE",
      .min_arguments = 1,

@@ -167,7 +167,7 @@ static const char *name_signal(int number)
     case SIGTRAP:
         return "SIGTRAP";
     case SIGKILL:
-        return "SIGKILL: killed, by itself or for want of memory";
+        return "SIGKILL: killed, by itself or because memory ran out";
     default:
         return "a signal";
     }

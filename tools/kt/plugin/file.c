@@ -208,8 +208,8 @@ static enum plugin_state judge_symbol(const struct plugin_file *file, const Elf6
             "'^kt_plugin_'",
             name, own);
     if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
-        return plugin_say(verdict, PLUGIN_FAILED, "%s is no data symbol: define it with KT_PLUGIN_DEFINE(%s)",
-                          own, file->name);
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "%s is not a data symbol: define it with KT_PLUGIN_DEFINE(%s)", own, file->name);
     ++*n_own;
     return PLUGIN_OK;
 }

@@ -154,7 +154,7 @@ static enum kt_status trust(const struct kt_host *host, const char *path, struct
     struct stat entry;
     (void)host;
     if (path[0] != '/' || stat(path, &entry) != 0 || !S_ISREG(entry.st_mode))
-        return kt_plugin_fail(error, KT_E_NOT_FOUND, "%.400s is no absolute path of a file", path);
+        return kt_plugin_fail(error, KT_E_NOT_FOUND, "%.400s is not an absolute path of a file", path);
     if ((entry.st_uid != 0 && entry.st_uid != geteuid()) || (entry.st_mode & (S_IWGRP | S_IWOTH)))
         return kt_plugin_fail(error, KT_E_PLUGIN, "%.400s can be written by others", path);
     return KT_OK;

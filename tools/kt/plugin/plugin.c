@@ -12,32 +12,33 @@ struct args {
 
 static const char *const actions[] = {"check", "new"};
 
-static const struct kt_cli_option options[] = {
-    OPTION_UINT("cases", 0, check.cases, 1, 10000, "N",
-                "check: random cases of each format and level (default: 3)"),
-    {.name = "dir",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, folder),
-     .argument = "DIR",
-     .help =
-         "new: folder to make (default: kt-kernel-plugin-NAME); with --in-tree the source tree (default: .)"},
-    OPTION_FLAG("in-tree", 0, in_tree, "new: a backend of kt-kernel's own source tree"),
-    OPTION_TEXT("like", 0, like, "BACKEND",
-                "new --in-tree: the backend of the tree to copy (default: rawint4)"),
-    OPTION_FLAG("quick", 0, check.quick, "check: leave the measurement of its speed out"),
-    OPTION_UINT("seed", 0, check.seed, 0, 0, "N", "check: other random cases than the usual ones"),
-    OPTION_UINT("timeout", 0, check.timeout, 1, 86400, "SECONDS",
-                "check: time that one check may take (default: 300)"),
-    {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {OPTION_UINT("cases", 0, check.cases, 1, 10000, "N",
+                 "check: number of random cases for each format and level (default: 3)"),
+     {.name = "dir",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, folder),
+      .argument = "DIR",
+      .help = "new: folder to create (default: kt-kernel-plugin-NAME); with --in-tree, the source tree "
+              "(default: .)"},
+     OPTION_FLAG("in-tree", 0, in_tree, "new: a backend of kt-kernel's own source tree"),
+     OPTION_TEXT("like", 0, like, "BACKEND",
+                 "new --in-tree: the backend of the tree to copy (default: rawint4)"),
+     OPTION_FLAG("quick", 0, check.quick, "check: do not measure the speed"),
+     OPTION_UINT("seed", 0, check.seed, 0, 0, "N", "check: use other random cases than by default"),
+     OPTION_UINT("timeout", 0, check.timeout, 1, 86400, "SECONDS",
+                 "check: time limit of one check (default: 300)"),
+     {.name = NULL}};
 
 const struct kt_cli_command kt_plugin_command = {
     .usage = "check FILE.so [--config NAME.ini] [OPTION]...\n"
              "new NAME [--dir DIR]\n"
              "new --in-tree NAME [--like BACKEND] [--dir TREE]",
     .about =
-        "check: does the plugin FILE.so, called kt_NAME.so, keep the contract of <kt/plugin.h>? It looks at "
-        "symbols and instructions, and runs every function of every level that this CPU has, on random "
-        "weights of every format, in children whose crashes, loops and exits are verdicts. --config NAME.ini "
+        "check: checks whether the plugin FILE.so, named kt_NAME.so, meets the requirements of "
+        "<kt/plugin.h>. It examines symbols and instructions, and runs every function of every level that "
+        "this CPU supports, on random weights of every format, in child processes, whose crashes, loops "
+        "and exits are failures. --config NAME.ini "
         "checks its INI too, --format tap writes the Test Anything Protocol. Exit status 1 if a check "
         "failed.\n"
         "new: writes the project of a backend NAME, complete and slow: sources, INI, test, Debian packaging. "

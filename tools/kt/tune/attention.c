@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - kt tune --attention: caches that come from memory, and calls of some tokens behind them.
+/* attention.c - kt tune --attention: caches that come from memory, and calls of some tokens after them.
  */
 #include "tools/kt/bench/cache.h"
 #include "tools/kt/tune/run.h"

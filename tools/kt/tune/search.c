@@ -7,7 +7,7 @@
  * replaces the present value if it is faster beyond doubt. Then the next tunable, round after round, until a
  * round changes nothing. Where nothing was found at all, the same begins once more amid the ranges: a tunable
  * at an end of its range may take the effect of another one away. At the end the values are compared with the
- * standards anew.
+ * standards again.
  */
 #include "tools/kt/tune/tune.h"
 

@@ -21,25 +21,27 @@ struct args {
 static const struct kt_cli_option options[] = {
     BENCH_MODEL(NULL),
     OPTION_TEXT("backend", 0, backend, "LIST",
-                "backends, \"llamafile,bf16\", or all (default: every loaded one but the reference; of a "
-                "MODEL's layers: the one that would run them)"),
+                "backends, such as llamafile,bf16, or all (default: all loaded ones except the reference; "
+                "for a MODEL, the one that would run each layer)"),
     BENCH_SHAPE,
     OPTION_UINT("context", 0, context, 1, 1 << 20, "N",
-                "of --attention: tokens before those of a call (default: 4096)"),
+                "for --attention: tokens already in the cache (default: 4096)"),
     OPTION_TEXT("cache", 0, cache, "LIST",
-                "of --attention: forms of the cache, bf16, q8_0, f32 (default: bf16)"),
-    OPTION_TEXT("tokens", 0, tokens, "LIST", "tokens of a call that count, all alike (default: 1,8,32,128)"),
+                "for --attention: data types of the cache: bf16, q8_0, f32 (default: bf16)"),
+    OPTION_TEXT("tokens", 0, tokens, "LIST",
+                "numbers of tokens per call to optimize for, with equal "
+                "weight (default: 1,8,32,128)"),
     OPTION_REAL("minutes", 0, minutes, "N",
-                "time for each backend and format at most, packing not counted (default: 5)"),
+                "time limit for each backend and format, without packing (default: 5)"),
     OPTION_REAL("min-time", 0, min_time, "SECONDS",
-                "length of a burst of calls, of which two make a pair (default: 0.02)"),
+                "length of a burst of calls; two bursts are a pair (default: 0.02)"),
     KT_CLI_THREADS,
     KT_CLI_NUMA_NODES,
     OPTION_FLAG("levels", 0, levels,
-                "tune the backends named by --backend at every level that this CPU can run, and keep the "
-                "level that is fastest"),
-    OPTION_FLAG("show", 0, show, "list what can be tuned and what is, and measure nothing"),
-    OPTION_FLAG("reset", 0, reset, "remove the file with the values that were found"),
+                "tune the backends in --backend at every level that this CPU supports, and keep the "
+                "fastest level"),
+    OPTION_FLAG("show", 0, show, "list all tunables and the values in effect, without measuring"),
+    OPTION_FLAG("reset", 0, reset, "remove the file with the values"),
     {.name = NULL},
 };
 
@@ -47,11 +49,11 @@ const struct kt_cli_command kt_tune_command = {
     .usage = "[MODEL] [OPTION]...\n"
              "--show\n"
              "--reset",
-    .about = "Looks for values of a backend's tunables, such as prefetch distances, with which it is faster "
-             "on this machine, and writes them to tuned.ini beside kt.ini, from which every program "
-             "reads them. Values are kept only if they are slower at no number of tokens and faster on the "
-             "whole, by 9 pairs of measurements or more with 95 %. On a machine that does other things "
-             "the standards stay.",
+    .about = "Finds values of a backend's tunables, such as prefetch distances, that are faster on this "
+             "machine, and writes them to tuned.ini in the folder of kt.ini, where every program reads "
+             "them. Values are only kept if they are not slower for any number of tokens and faster on "
+             "the whole, based on at least 9 pairs of measurements with 95 % confidence. If other "
+             "programs use the machine, the defaults are kept.",
     .options = options,
     .opens_checkpoint = true,
 };
@@ -83,7 +85,7 @@ static const char *const verdicts[] = {
     [TUNE_NO_TIME] = "no time",   [TUNE_FAILED] = "failed",
 };
 
-/* "prefetch_bytes 2048 (1024)": the values that are no standards. */
+/* "prefetch_bytes 2048 (1024)": the values that are not standards. */
 static void list_values(const struct tune_space *space, const struct tune_measure *measure,
                         const struct tune_result *result, char *text, size_t size)
 {

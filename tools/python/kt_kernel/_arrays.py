@@ -78,7 +78,7 @@ def _torch_dtype(torch, dtype):
         _torch_names.update({getattr(torch, name): ours for name, ours in _TORCH.items()})
     name = _torch_names.get(dtype)
     if name is None:
-        raise KTValueError(f"{dtype} is no dtype that kt_kernel knows")
+        raise KTValueError(f"{dtype} is not a dtype that kt_kernel knows")
     return name
 
 

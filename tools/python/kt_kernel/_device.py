@@ -26,7 +26,7 @@ class Sizes:
 
 
 def runtime():
-    """The runtime that torch has loaded, libcudart or libamdhip64; opened once and for ever."""
+    """The runtime that torch has loaded, libcudart or libamdhip64; opened once and forever."""
     global _runtime
     with _lock:
         if _runtime is None:

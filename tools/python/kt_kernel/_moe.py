@@ -138,7 +138,7 @@ def _mxfp8(config, _name, rows, cols):
 def _ggml(config, name, rows, cols):
     number = int(getattr(config, f"{name}_type"))
     if number not in _GGML:
-        raise KTValueError(f"{name}_type is {number}, which is no type of ggml that this package knows")
+        raise KTValueError(f"{name}_type is {number}, which is not a type of ggml that this package knows")
     return _Matrix(_GGML[number], rows, cols)
 
 

@@ -344,7 +344,7 @@ def _watch(handle, progress, load):
 
 
 def _store(handle, experts, index, folder):
-    """Writes the layer into a store, which is no folder of anything else."""
+    """Writes the layer into a store, which is not a folder of anything else."""
     params = _abi.sized(_abi.kt_store_params)
     params.folder = encode(folder, "store")
     os.makedirs(folder, exist_ok=True)

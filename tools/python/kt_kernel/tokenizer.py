@@ -223,7 +223,7 @@ class Tokenizer(Handle):
             engine.kt_ids_free(ids)
 
     def decode(self, ids: Iterable[int], *, specials: bool = True) -> str:
-        """The text of ids; what is no UTF-8 is U+FFFD. specials=False leaves control tokens out."""
+        """The text of ids; what is not UTF-8 is U+FFFD. specials=False leaves control tokens out."""
         engine, taken = _engine(), _ids(ids)
         decoded, length = ctypes.c_void_p(), ctypes.c_uint64()
         call(

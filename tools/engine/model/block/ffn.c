@@ -35,8 +35,9 @@ static enum kt_status load_network(struct kt_model *m, const char *const names[3
     if (status != KT_OK)
         return status;
     if (width > 0 && view.rows != width)
-        return kt_engine_fail(error, KT_E_FORMAT, "%s has %" PRIu64 " rows, the configuration says %" PRIu64,
-                              names[0], view.rows, width);
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "%s has %" PRIu64 " rows, but the configuration has %" PRIu64, names[0],
+                              view.rows, width);
     network->width = view.rows;
     kt_model_need(m, KT_BUFFER_GATE, view.rows);
     kt_model_need(m, KT_BUFFER_UP, view.rows);

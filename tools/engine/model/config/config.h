@@ -110,7 +110,7 @@ struct kt_family_names {
     /** Tensors whose names begin so are of parts that the logits of text do not depend on; NULL behind the
      * last one. */
     const char *const *skipped;
-    /** Of blocks that predict: they are no layers behind the last one, but have names of their own, "mtp.".
+    /** Of blocks that predict: they are not layers behind the last one, but have names of their own, "mtp.".
      */
     bool json_mtp;
 };

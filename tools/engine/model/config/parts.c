@@ -31,7 +31,7 @@ bool kt_engine_config_layer_types(struct kt_settings *s, struct kt_engine_config
             kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u is of the type '%s', which is not computed", i,
                              type);
         if (slides && window == 0)
-            kt_settings_fail(s, KT_E_FORMAT, "layer %u is of the type '%s', and no sliding_window is given",
+            kt_settings_fail(s, KT_E_FORMAT, "layer %u is of the type '%s', but there is no sliding_window",
                              i, type);
         c->layers[i].window = slides ? window : 0;
     }

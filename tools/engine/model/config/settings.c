@@ -103,7 +103,7 @@ bool kt_settings_is_list(struct kt_settings *s, const char *gguf)
     return s->is_gguf && find(s, gguf, NULL, &place) && place.value.is_array;
 }
 
-/* Element `index` of a list in config.json, or what is no list. */
+/* Element `index` of a list in config.json, or what is not a list. */
 static const json_t *element(struct kt_settings *s, const struct place *place, uint64_t index)
 {
     const json_t *found = json_is_array(place->json) ? json_array_get(place->json, index) : place->json;
@@ -120,7 +120,7 @@ static uint64_t json_uint(struct kt_settings *s, const struct place *place, uint
     double number = json_number_value(found);
     if (found &&
         (!json_is_number(found) || !(number >= 0 && number < 9e15) || number != (double)(uint64_t)number)) {
-        kt_settings_fail(s, KT_E_FORMAT, "%s is no whole number from 0 on", place->name);
+        kt_settings_fail(s, KT_E_FORMAT, "%s is not a whole number", place->name);
         return 0;
     }
     return (uint64_t)number;
@@ -164,7 +164,7 @@ double kt_settings_real(struct kt_settings *s, const char *gguf, const char *jso
     else if (json_is_number(place.json))
         number = json_number_value(place.json);
     else
-        kt_settings_fail(s, KT_E_FORMAT, "%s is no number", json);
+        kt_settings_fail(s, KT_E_FORMAT, "%s is not a number", json);
     return s->status == KT_OK ? number : fallback;
 }
 
@@ -212,7 +212,7 @@ void kt_settings_text(struct kt_settings *s, const char *gguf, const char *json,
         found = json_string_value(item);
         length = json_string_length(item);
         if (item && !found)
-            kt_settings_fail(s, KT_E_FORMAT, "%s is no text", json);
+            kt_settings_fail(s, KT_E_FORMAT, "%s is not text", json);
     }
     for (uint64_t i = 0; s->is_gguf && i <= index && s->status == KT_OK; i++)
         s->status = kt_value_text(&place.value, &at, &found, &length, s->error);

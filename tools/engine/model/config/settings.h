@@ -36,12 +36,12 @@ bool kt_settings_has(struct kt_settings *settings, const char *gguf, const char 
 bool kt_settings_is_null(const struct kt_settings *settings, const char *json);
 /** What config.json has under a name, without reading it; NULL: nothing, or null. */
 const json_t *kt_settings_json(const struct kt_settings *settings, const char *json);
-/** How many elements a list has; 1: it is no list, 0: there is none. */
+/** How many elements a list has; 1: it is not a list, 0: there is none. */
 uint64_t kt_settings_count(struct kt_settings *settings, const char *gguf, const char *json);
 
 bool kt_settings_is_list(struct kt_settings *settings, const char *gguf);
 
-/** A number, or element `index` of a list; a number that is no list serves for each index. */
+/** A number, or element `index` of a list; a number that is not a list serves for each index. */
 uint64_t kt_settings_uint_at(struct kt_settings *settings, const char *gguf, const char *json, uint64_t index,
                              uint64_t fallback);
 uint64_t kt_settings_uint(struct kt_settings *settings, const char *gguf, const char *json,

@@ -152,7 +152,7 @@ static bool is_harmless(double number, enum harmless harmless)
 
 /* ---- GGUF ---- */
 
-/* All elements of a list must be. Texts and what is no number are not. */
+/* All elements of a list must be. Texts and what is not a number are not. */
 static bool is_harmless_value(const struct kt_value *value, enum harmless harmless)
 {
     for (uint64_t i = 0; i < value->count && harmless != ANY; i++) {

@@ -256,7 +256,7 @@ static void put_code(struct kt_unescape *unescape, uint32_t code)
     unescape->length += n;
 }
 
-/* Half a pair is no character. */
+/* Half a pair is not a character. */
 static void put_half(struct kt_unescape *unescape)
 {
     if (unescape->high)

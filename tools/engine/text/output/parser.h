@@ -176,7 +176,7 @@ bool kt_parser_is_name(const char *name, size_t length);
 void kt_parser_put(struct kt_parser *parser, const char *bytes, size_t length);
 void kt_parser_put_string(struct kt_parser *parser, const char *bytes, size_t length);
 enum kt_scan kt_parser_argue(struct kt_parser *parser, char byte);
-/** The rest of a call whose arguments are no JSON goes out as it stands, up to the call's end. */
+/** The rest of a call whose arguments are not JSON goes out as it stands, up to the call's end. */
 void kt_parser_raw(struct kt_parser *parser, char byte);
 void kt_parser_begin_raw(struct kt_parser *parser);
 

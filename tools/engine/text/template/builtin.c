@@ -34,7 +34,8 @@ static const char llama3[] = TEXT_OF
     "    {{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' -}}\n"
     "    {{- text_of(message.content)|trim + '<|eot_id|>' -}}\n"
     "{%- endfor -%}\n"
-    "{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif -%}\n";
+    "{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif "
+    "-%}\n";
 
 /* There is no place for a system message: it goes before the user's first one. */
 static const char mistral[] =
@@ -102,7 +103,7 @@ enum kt_status kt_template_builtin(const char *family, struct kt_template **chat
         (void)snprintf(name, sizeof name, "built-in %s", family);
         return kt_template_create(families[i].source, strlen(families[i].source), name, chat, error);
     }
-    return kt_engine_fail(
-        error, KT_E_NOT_FOUND,
-        "there is no built-in template '%.100s'; there are chatml, llama3, mistral and deepseek", family);
+    return kt_engine_fail(error, KT_E_NOT_FOUND,
+                          "no built-in template '%.100s'; there are chatml, llama3, mistral and deepseek",
+                          family);
 }

@@ -64,7 +64,7 @@ const struct jinja_text *jinja_parse_string(struct jinja_parser *p, const struct
         } else if (c == 'x' || c == 'u' || c == 'U' || (c >= '0' && c <= '7')) {
             p->j->at = token->at;
             if (!read_code(bytes, length, &end, &character))
-                jinja_raise(p->j, KT_E_FORMAT, "an escape in a string that is no character");
+                jinja_raise(p->j, KT_E_FORMAT, "an escape in a string that is not a character");
             jinja_add_char(p->j, out, character, false);
         } else {
             jinja_add_bytes(p->j, out, "\\", 1, false);

@@ -20,7 +20,7 @@ struct kt_rendering {
     uint64_t n_parts;
 };
 
-/* Lines end in \n, whatever the file has; the last one's end is no part of the template. */
+/* Lines end in \n, whatever the file has; the last one's end is not a part of the template. */
 static uint32_t tidy_lines(const char *source, uint64_t length, char *out)
 {
     uint32_t n = 0;
@@ -69,7 +69,7 @@ enum kt_status kt_template_create(const char *source, uint64_t length, const cha
         return kt_engine_fail(error, KT_E_RANGE, "%s: a template of %llu bytes; at most %d are read", name,
                               (unsigned long long)length, SOURCE_LIMIT);
     if (!is_utf8(source, length))
-        return kt_engine_fail(error, KT_E_FORMAT, "%s: is no UTF-8", name);
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: is not UTF-8", name);
     struct kt_template *new = calloc(1, sizeof *new);
     char *copy = malloc(length + 1), *name_copy = strdup(name);
     if (!new || !copy || !name_copy) {
@@ -141,7 +141,7 @@ static void read_variables(struct jinja *j, const char *variables, uint64_t leng
     j->at = JINJA_NOWHERE;
     struct jinja_value value = jinja_read_json(j, variables, length, true);
     if (value.kind != JINJA_DICT)
-        jinja_raise(j, KT_E_FORMAT, "the variables are no JSON object");
+        jinja_raise(j, KT_E_FORMAT, "the variables are not a JSON object");
     j->variables = value.dict;
     for (uint64_t i = 0; i < value.dict->n; i++) {
         struct jinja_entry *entry = &value.dict->entries[i];

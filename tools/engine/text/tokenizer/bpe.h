@@ -43,7 +43,7 @@ struct kt_bpe_room {
     size_t n, capacity;
     struct kt_bpe_pair *heap;
     size_t n_pairs, heap_capacity;
-    bool met_control; /**< set where a pair makes a control token, or would if it were no content */
+    bool met_control; /**< set where a pair makes a control token, or would if it were not content */
 };
 
 /** Adds a symbol behind the others. False: no memory. */

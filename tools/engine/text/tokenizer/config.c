@@ -79,7 +79,7 @@ static enum kt_status read_added(struct kt_tokenizer *t, json_t *list, struct kt
         unsigned long long id = strtoull(key, &end, 10);
         if (*end || end == key || id >= KT_VOCAB_MAX)
             return kt_engine_fail(error, KT_E_FORMAT,
-                                  "tokenizer_config.json: added_tokens_decoder: '%.40s' is no id", key);
+                                  "tokenizer_config.json: added_tokens_decoder: '%.40s' is not an id", key);
         int32_t known = id < t->vocab.n && t->vocab.tokens[id].type != 0
                             ? (int32_t)id
                             : find_added(t, json_object_get(token, "content"));

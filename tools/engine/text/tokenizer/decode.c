@@ -20,7 +20,7 @@ static enum kt_status check_ids(const struct kt_tokenizer *t, const int32_t *ids
 {
     for (uint64_t i = 0; i < n_ids; i++)
         if (ids[i] < 0 || (size_t)ids[i] >= t->vocab.n || t->vocab.tokens[ids[i]].type == 0)
-            return kt_engine_fail(error, KT_E_RANGE, "id %d is no token of %s, whose ids are 0 to %zu",
+            return kt_engine_fail(error, KT_E_RANGE, "id %d is not a token of %s, whose ids are 0 to %zu",
                                   ids[i], t->source, t->vocab.n - 1);
     return KT_OK;
 }

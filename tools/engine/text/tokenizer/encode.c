@@ -64,7 +64,7 @@ static enum kt_status encode_valid(struct kt_encoding *e, struct kt_marked text,
     return status == KT_OK ? encode_piece(e, cut_marked(text, at, text.length), piece) : status;
 }
 
-/* Bytes that are no characters are words of their own. */
+/* Bytes that are not characters are words of their own. */
 static enum kt_status encode_segment(struct kt_encoding *e, struct kt_marked text, bool is_first)
 {
     enum kt_status status = KT_OK;

@@ -26,7 +26,7 @@ static enum kt_status read_all(int file, const char *path, struct kt_buffer *byt
     if (fstat(file, &stat) != 0)
         return fail_errno(error, path);
     if (!S_ISREG(stat.st_mode))
-        return kt_engine_fail(error, KT_E_IO, "%s: no regular file", path);
+        return kt_engine_fail(error, KT_E_IO, "%s: not a regular file", path);
     if ((uint64_t)stat.st_size > MAX_FILE)
         return kt_engine_fail(error, KT_E_FORMAT, "%s: more than 1 GiB, for a file of text", path);
     bytes->length = 0;
@@ -94,7 +94,7 @@ enum kt_status kt_files_parse(const struct kt_files *files, const char *name, co
         return KT_OK;
     json_decref(*value);
     *value = NULL;
-    return kt_engine_fail(error, KT_E_FORMAT, "%s: no JSON object", name);
+    return kt_engine_fail(error, KT_E_FORMAT, "%s: not a JSON object", name);
 }
 
 enum kt_status kt_files_json(const struct kt_files *files, const char *name, json_t **value,

@@ -43,7 +43,7 @@ static enum kt_status find_array(const struct gguf *g, const char *key, struct k
     if (status == KT_E_NOT_FOUND)
         return kt_engine_fail(g->error, KT_E_FORMAT, "%s: it has no %s", g->tokenizer->source, key);
     if (status == KT_OK && !value->is_array)
-        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is no array", g->tokenizer->source, key);
+        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is not an array", g->tokenizer->source, key);
     return in_file(g, status);
 }
 
@@ -261,8 +261,8 @@ static enum kt_status read_scores(const struct gguf *g)
         double score = 0;
         status = in_file(g, kt_value_real(&scores, i, &score, g->error));
         if (status == KT_OK && isnan(score)) /* which comes neither before nor after another */
-            status = kt_engine_fail(g->error, KT_E_FORMAT, "%s: " KEY("scores") "[%" PRIu64 "] is no number",
-                                    t->source, i);
+            status = kt_engine_fail(g->error, KT_E_FORMAT,
+                                    "%s: " KEY("scores") "[%" PRIu64 "] is not a number", t->source, i);
         t->scores[i] = status == KT_OK ? (float)score : 0;
     }
     return status;

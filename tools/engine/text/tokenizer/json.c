@@ -41,7 +41,7 @@ static enum kt_status read_vocab(struct kt_tokenizer *t, json_t *vocab, bool has
     size_t length;
     json_t *id;
     if (!json_is_object(vocab) || json_object_size(vocab) == 0)
-        return kt_engine_fail(error, KT_E_FORMAT, "%s: model.vocab is no object with tokens", t->source);
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: model.vocab is not an object with tokens", t->source);
     if (!kt_vocab_index(&t->vocab, json_object_size(vocab)))
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a vocabulary");
     json_object_keylen_foreach(vocab, text, length, id)
@@ -128,7 +128,7 @@ static enum kt_status read_merges(struct kt_tokenizer *t, const json_t *merges, 
 {
     size_t n = json_array_size(merges);
     if (!json_is_array(merges) || n >= KT_MERGE_CONTROL)
-        return kt_engine_fail(error, KT_E_FORMAT, "%s: model.merges is no array", t->source);
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: model.merges is not an array", t->source);
     enum kt_status status = create_merges(t, n, error);
     for (uint32_t i = 0; i < n && status == KT_OK; i++) {
         struct kt_merge_sides sides;

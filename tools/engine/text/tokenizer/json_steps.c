@@ -165,7 +165,7 @@ static enum kt_status read_bytes(struct kt_tokenizer *t, const json_t *object, s
     if (is_true(object, "add_prefix_space")) {
         if (t->splitter.n > 0)
             return kt_engine_fail(error, KT_E_UNSUPPORTED,
-                                  "%s: ByteLevel with add_prefix_space behind other steps", t->source);
+                                  "%s: ByteLevel with add_prefix_space after other steps", t->source);
         status = add_before(t, " ", 1, false, error);
     }
     if (status != KT_OK || (uses_regex && !json_is_true(uses_regex)))
@@ -188,7 +188,7 @@ static enum kt_status read_metaspace(struct kt_tokenizer *t, const json_t *objec
     struct kt_norm_step *step;
     if (t->splitter.n > 0 || !json_is_string(mark) || json_string_length(mark) == 0)
         return kt_engine_fail(error, KT_E_UNSUPPORTED,
-                              "%s: Metaspace behind other steps or without replacement", t->source);
+                              "%s: Metaspace after other steps or without replacement", t->source);
     enum kt_status status = kt_normalizer_add(&t->piece_steps, KT_NORM_REPLACE, &step, error);
     if (status == KT_OK && !(kt_buffer_add_text(&step->what, " ") && copy_text(mark, &step->text)))
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for a tokenizer");

@@ -154,7 +154,7 @@ bool kt_merge_sides_split(const char *text, size_t length, struct kt_merge_sides
 }
 
 /* The characters that vocabularies escape: quotes, backslashes, and where Python's json.dump was let, all
- * that is no ASCII. */
+ * that is not ASCII. */
 static bool read_escape(struct span *span, char *out, size_t *n)
 {
     static const char digits[] = "0123456789abcdef0123456789ABCDEF";

@@ -14,7 +14,7 @@ struct kt_merges_text {
 };
 
 /** Parses all but the merges, which stand once and plainly in most files: false if they do not, if the text
- * is no JSON or if memory ended, which place->text tells. The text stays in use. */
+ * is not JSON or if memory ended, which place->text tells. The text stays in use. */
 bool kt_merges_text_cut(const char *text, size_t length, json_t **root, struct kt_merges_text *merges,
                         json_error_t *place);
 

@@ -55,7 +55,7 @@ void kt_norm_room_free(struct kt_norm_room *room);
 /** White space as Unicode has it. */
 bool kt_norm_is_space(uint32_t code);
 
-/** Where a text stands. Bytes that are no characters cut what lies between two added tokens, but neither is
+/** Where a text stands. Bytes that are not characters cut what lies between two added tokens, but neither is
  * anything put before what follows them nor is white space at them dropped. */
 struct kt_norm_place {
     bool is_first;     /**< it begins the whole text; unset where its first characters are dropped */

@@ -126,7 +126,7 @@ enum kt_status kt_pre_set(struct kt_tokenizer *tokenizer, const char *name, stru
             n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", families[i].name);
         return kt_engine_fail(
             error, KT_E_UNSUPPORTED,
-            "%s: it cuts words as '%.40s' does, which is none of %s; a tokenizer.json of the same "
+            "%s: it splits words like '%.40s', which is not one of %s; a tokenizer.json of the same "
             "model has the expression itself",
             tokenizer->source, name, names);
     }

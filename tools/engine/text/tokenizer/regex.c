@@ -210,6 +210,6 @@ enum kt_status kt_regex_find(const struct kt_regex *regex, struct kt_regex_room 
         return kt_engine_fail(error, KT_E_NOMEM, "no memory to match a regular expression");
     return kt_engine_fail(
         error, KT_E_RANGE,
-        "the tokenizer's regular expression takes too many steps at byte %zu of %zu (PCRE2: %d)", at, length,
-        result);
+        "the tokenizer's regular expression requires too many steps at byte %zu of %zu (PCRE2: %d)", at,
+        length, result);
 }

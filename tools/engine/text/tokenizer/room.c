@@ -35,7 +35,7 @@ void kt_rooms_free(struct kt_room *room)
 }
 
 /* Nobody waits for the lock, which is held for a few instructions only: in a child that was forked then it is
- * held for ever. Who does not get it makes a room, or frees one. */
+ * held forever. Who does not get it makes a room, or frees one. */
 static bool is_mine(struct kt_tokenizer *tokenizer)
 {
     for (int i = 0; i < 100; i++)

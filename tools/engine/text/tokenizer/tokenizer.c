@@ -301,8 +301,8 @@ static enum kt_status check_special(const struct kt_tokenizer *t, const char *wh
 {
     if (*id < 0 || ((size_t)*id < t->vocab.n && t->vocab.tokens[*id].type != 0))
         return KT_OK;
-    return kt_engine_fail(error, KT_E_FORMAT, "%s: its %s token has the id %d, which is no token", t->source,
-                          what, *id);
+    return kt_engine_fail(error, KT_E_FORMAT, "%s: its %s token has the id %d, which does not exist",
+                          t->source, what, *id);
 }
 
 enum kt_status kt_tokenizer_finish(struct kt_tokenizer *t, struct kt_error *error)

@@ -227,7 +227,7 @@ enum kt_status kt_encode_word(void *data, const char *word, size_t length)
 
 static const char spm_space[] = "\xE2\x96\x81"; /* U+2581 */
 
-/* Could a token go on from the character before byte `at` > 0 to the one there? */
+/* Could a token continue from the character before byte `at` > 0 to the one there? */
 static bool can_join(const struct kt_tokenizer *t, const char *text, size_t length, size_t at)
 {
     unsigned char before = (unsigned char)text[at - 1], here = (unsigned char)text[at];
