@@ -46,21 +46,17 @@ static const struct {
      "#/dependentRequired/a: this must be a list of names"},
     {"{\"patternProperties\": []}", KT_E_FORMAT, "#/patternProperties: this must be an object"},
     {"{\"patternProperties\": {\"(\": {}}}", KT_E_UNSUPPORTED, "#/patternProperties/(: the pattern '('"},
-    {"{\"patternProperties\": "
-     "{\"1\":{},\"2\":{},\"3\":{},\"4\":{},\"5\":{},\"6\":{},\"7\":{},\"8\":{},\"9\":{}}}",
+    {"{\"patternProperties\": {\"1\":{},\"2\":{},\"3\":{},\"4\":{},\"5\":{},\"6\":{},\"7\":{},\"8\":{},\"9\":{}}}",
      KT_E_RANGE, "more than 8 expressions"},
     {"{\"patternProperties\": {\"a([^b]{900}){20}c\": {}}}", KT_E_RANGE,
      "#/patternProperties: an expression of keys has too"},
-    {"{\"patternProperties\": "
-     "{\"a([ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]){300}[a-f]{90}c\": {}}}",
+    {"{\"patternProperties\": {\"a([ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]|[ac-z]){300}[a-f]{90}c\": {}}}",
      KT_E_RANGE, "#/patternProperties: reading it requires more than 10000000 steps"},
     {"{\"pattern\": \"^(?=.*\\\\d).*$\", \"maxLength\": 2000}", KT_E_RANGE,
      "#: the expressions together need more than 32768 places"},
-    {"{\"allOf\": [{\"patternProperties\": {\"a\": {}}, \"additionalProperties\": false}, "
-     "{\"additionalProperties\": {\"type\": \"null\"}}]}",
+    {"{\"allOf\": [{\"patternProperties\": {\"a\": {}}, \"additionalProperties\": false}, {\"additionalProperties\": {\"type\": \"null\"}}]}",
      KT_E_UNSUPPORTED, "of schemas that hold together"},
-    {"{\"oneOf\": [{\"type\": \"object\", \"patternProperties\": {\"^x\": {}}, \"additionalProperties\": "
-     "false, \"required\": "
+    {"{\"oneOf\": [{\"type\": \"object\", \"patternProperties\": {\"^x\": {}}, \"additionalProperties\": false, \"required\": "
      "[\"x\"]}, {\"type\": \"object\", \"required\": [\"x\"]}]}",
      KT_E_UNSUPPORTED, "'additionalProperties beside patternProperties'"},
     {"{\"type\": \"object\", \"patternProperties\": {\"^x\": false}, \"required\": [\"x\"]}", KT_E_INVALID,
@@ -69,8 +65,7 @@ static const struct {
     {"{\"multipleOf\": 1001}", KT_E_UNSUPPORTED, "whole numbers up to 1000"},
     {"{\"multipleOf\": 0}", KT_E_FORMAT, "#/multipleOf"},
     {"{\"minProperties\": 2}", KT_E_UNSUPPORTED, "minProperties above 1"},
-    {"{\"maxProperties\": 5, \"not\": {\"additionalProperties\": {\"type\": \"null\"}}, "
-     "\"patternProperties\": {\"^a\": {}}}",
+    {"{\"maxProperties\": 5, \"not\": {\"additionalProperties\": {\"type\": \"null\"}}, \"patternProperties\": {\"^a\": {}}}",
      KT_E_UNSUPPORTED, "beside patternProperties, is not supported"},
     {"{\"items\": [{}]}", KT_E_UNSUPPORTED, "#/items: a list"},
     {"{\"anyOf\": [{}, {\"contains\": 1}]}", KT_E_FORMAT, "#/anyOf/1/contains"},

@@ -20,19 +20,14 @@ static bool fits(const struct kt_grammar *grammar, const char *text)
     return found;
 }
 
-#define JSON_RULES                                                                                         \
-    "# as llama.cpp has it\nroot   ::= object\nvalue  ::= object | array | string | number "               \
-    "|\n"                                                                                                  \
-    "  (\"true\" | \"false\" | \"null\") ws\n\nobject ::=\n  \"{\" ws (\n    string \":\" ws "             \
-    "value\n"                                                                                              \
-    "    (\",\" ws string \":\" ws value)*\n  )? \"}\" ws\narray ::= \"[\" ws (value (\",\" ws value)*)? " \
-    "\"]\" ws\n"                                                                                           \
-    "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}))* "  \
-    "\"\\\"\" ws\n"                                                                                        \
-    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ws\nws ::= | \" \" | \"\\n\" [ "
-"\\t]{0,20}"
+#define JSON_RULES                                                                                                     \
+    "# as llama.cpp has it\nroot   ::= object\nvalue  ::= object | array | string | number |\n"                        \
+    "  (\"true\" | \"false\" | \"null\") ws\n\nobject ::=\n  \"{\" ws (\n    string \":\" ws value\n"                  \
+    "    (\",\" ws string \":\" ws value)*\n  )? \"}\" ws\narray ::= \"[\" ws (value (\",\" ws value)*)? \"]\" ws\n"   \
+    "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}))* \"\\\"\" ws\n" \
+    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ws\nws ::= | \" \" | \"\\n\" [ \\t]{0,20}"
 
-    static const struct {
+static const struct {
     uint32_t kind;
     const char *text, *good[6], *bad[6];
 } cases[] = {
@@ -56,8 +51,7 @@ static bool fits(const struct kt_grammar *grammar, const char *text)
      {"- a\n", "- a\n- b c\n"},
      {"", "- \n", "- a"}},
     {KT_GRAMMAR_RULES,
-     "root ::= a? b{2} c{1,2} d{1,} # end\n | \"\\x41\\u00e9\\U0001f600\"\na ::= [a]\nb ::=\n \"b\"\nc "
-     "::= .\n"
+     "root ::= a? b{2} c{1,2} d{1,} # end\n | \"\\x41\\u00e9\\U0001f600\"\na ::= [a]\nb ::=\n \"b\"\nc ::= .\n"
      "d ::= [\\]\\-^]",
      {"bbc]", "abbcc-^", "Aé\xf0\x9f\x98\x80"},
      {"bb]", "abbcc", "A"}},

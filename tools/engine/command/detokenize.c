@@ -78,7 +78,7 @@ static int read_line(const struct kt_cli *cli, const struct kt_input_lines *line
     int code = KT_EXIT_OK;
     if (!json_is_array(array))
         code = kt_cli_error(cli, "%s:%" PRIu64 ": %s", lines->path, lines->number,
-                            array ? "no array of ids" : place.text);
+                            array ? "not an array of IDs" : place.text);
     json_array_foreach (array, i, id) {
         json_int_t number = json_is_integer(id) ? json_integer_value(id) : -1;
         if (code == KT_EXIT_OK && (number < 0 || number > INT32_MAX))

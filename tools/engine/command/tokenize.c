@@ -131,7 +131,7 @@ static int tokenize_line(const struct kt_cli *cli, const struct args *args,
     uint64_t n_ids;
     json_t *text = json_loadb(lines->line, lines->length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &place);
     if (!json_is_string(text)) {
-        const char *what = text ? "no JSON string" : place.text;
+        const char *what = text ? "not a JSON string" : place.text;
         int code = kt_cli_error(cli, "%s:%" PRIu64 ": %s", lines->path, lines->number, what);
         json_decref(text);
         return code;
