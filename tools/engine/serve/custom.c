@@ -28,7 +28,7 @@ static json_t *describe(const struct kt_server *server, const json_t *custom)
 }
 
 bool kt_custom_add_custom(const struct kt_server *server, json_t *chat, json_t *tools, const json_t *custom,
-                         const char *param, struct kt_problem *problem)
+                          const char *param, struct kt_problem *problem)
 {
     json_t *name = json_object_get(custom, "name"), *known = json_object_get(chat, KT_CUSTOM);
     if (json_string_length(name) == 0 || strlen(json_string_value(name)) != json_string_length(name))

@@ -45,7 +45,7 @@ extern const struct kt_dialect kt_dialect_chat, kt_dialect_completion, kt_dialec
 json_t *kt_custom_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
 /* Appends a custom tool to `tools` as a function, and notes its name in `chat`. */
 bool kt_custom_add_custom(const struct kt_server *server, json_t *chat, json_t *tools, const json_t *custom,
-                         const char *param, struct kt_problem *problem);
+                          const char *param, struct kt_problem *problem);
 /* Leaves those of chat's tools that a choice of type allowed_tools lists. */
 bool kt_custom_allow(json_t *chat, const json_t *choice, struct kt_problem *problem);
 /* The arguments of a custom tool's function, as JSON text, and the input that arguments hold. */

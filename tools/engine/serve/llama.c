@@ -243,8 +243,8 @@ static bool rename_fields(json_t *body, struct kt_problem *problem)
         (void)json_object_del(body, "seed");
     if (given.n_predict > 0)
         (void)json_object_set_new(body, "max_tokens", json_integer(given.n_predict));
-    static const char *const read[] = {"n_predict",    "repeat_penalty", "typ_p",
-                                       "n_probs",     "cache_prompt", "id_slot"};
+    static const char *const read[] = {"n_predict", "repeat_penalty", "typ_p",
+                                       "n_probs",   "cache_prompt",   "id_slot"};
     for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++)
         (void)json_object_del(body, read[i]);
     return true;
