@@ -4,6 +4,7 @@
 #include "tools/engine/base/load.h"
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/native.h"
+#include "tools/engine/serve/wish.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -166,6 +167,7 @@ static json_t *make_body(const struct kt_server *server, const json_t *body, con
         json_pack("{s:s, s:b, s:i}", "model", given->model, "stream", given->stream, "max_tokens", -1);
     bool done = to != NULL || kt_problem_memory(problem);
     done = done && (!given->options || kt_native_rename(to, given->options, names, problem)) &&
+           (kt_wish_copy(body, to) || kt_problem_memory(problem)) &&
            set_format(to, json_object_get(body, "format"), problem);
     if (done && is_chat)
         done =
