@@ -83,7 +83,7 @@ LC_ALL=C sed 's/proj.weight_scale"/proj.weight_zeros"/g' "$channel/model.safeten
     >"$model/model.safetensors"
 kt explain --model "$model"
 exits 1
-warns 'a format that is not supported, a kind that is not known'
+warns 'an unsupported format, a kind that is not known'
 kt inspect "$model" --tensors --format csv
 exits 0
 says 'weight_zeros,f32,256x1,'

@@ -46,7 +46,11 @@ tr -d ' \n' <"$out" | grep -q '^\({\|$\)' || fail "an object must begin"
 printf '{"not":{}}' >"$dir/form"
 kt generate "$model" -f "$dir/prompt" --json-schema "$dir/form"
 exits 1
-warns 'form: .*#/not: this keyword is not supported'
+warns 'form: the JSON schema at #: nothing can fit it'
+printf '{"multipleOf":0.1}' >"$dir/form"
+kt generate "$model" -f "$dir/prompt" --json-schema "$dir/form"
+exits 1
+warns 'form: the JSON schema at #: multipleOf is supported for whole numbers up to 1000'
 
 # Sampling: a seed gives its text again, whatever the threads; another one another text.
 kt generate "$model" -f "$dir/prompt" -n 40 --temperature 1 --seed 5

@@ -148,7 +148,7 @@ compares "$large" '>=' "$((small + 1))"
 printf '[plugin.gone]\nmodule = kt_gone.so\n' >"$dir/shipped/gone.ini"
 kt explain --model "$model" --backend gone
 exits 0
-says '^0,3  *gone .*refused  *[a-z]'
+says '^0,3,1-2  *gone .*refused  *[a-z]'
 kt explain --model "$model" --backend gone --format json
 says '"fallback": true'
 says '"n_fallbacks": 4'

@@ -243,7 +243,7 @@ def test_what_is_wrong(model, tmp_path):
         "layer 5": {"layer_idx": 5},
         "n_experts|experts": {"num_experts": 9},
         "32 x 96": {"hidden_size": 32},
-        "takes": {"method": "FP8"},
+        "supported are": {"method": "FP8"},
     }
     for words, options in loads.items():
         with pytest.raises(kt_kernel.KTError, match=words):

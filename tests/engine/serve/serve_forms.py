@@ -74,7 +74,7 @@ for wish, form in (({"guided_regex": PATTERN}, PATTERN), ({"regex": PATTERN}, PA
     status, reply = server.post("/v1/messages", dict({"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 100}, **wish))
     check(status == 200 and re.fullmatch(form, "".join(part["text"] for part in reply["content"]).lstrip()), "a message", wish, reply)
 for wish, param, words in (
-        ({"guided_regex": "(?<=a)b"}, "guided_regex", "looks behind"), ({"grammar": "root = 1"}, "grammar", "line 1"),
+        ({"guided_regex": "(?<=a)b"}, "guided_regex", "lookbehind"), ({"grammar": "root = 1"}, "grammar", "line 1"),
         ({"guided_choice": []}, "guided_choice", "one at least"), ({"guided_choice": "a"}, "guided_choice", "an array of strings"),
         ({"guided_choice": [1]}, "guided_choice", "no string"), ({"regex": 1}, "regex", "must be a string"),
         ({"regex": "a\0"}, "regex", "a zero byte"), ({"guided_json": {"uniqueItems": True}}, "guided_json", "uniqueItems"),
