@@ -259,7 +259,7 @@ START_TEST(names_what_is_wrong)
     ck_ok(kt_speculator_create(w.model, sampler, NULL, &speculator, &ck_error));
     ck_ok(kt_session_open(w.model, &session, &ck_error));
     fill_prompt(&text);
-    ck_fails(kt_speculator_step(speculator, &session, 5, take, &text, &ck_error), KT_E_INVALID, "beginning");
+    ck_fails(kt_speculator_step(speculator, &session, 5, take, &text, &ck_error), KT_E_INVALID, "prefix");
     ck_ok(kt_speculator_add(speculator, text.ids, text.n, &ck_error));
     ck_fails(kt_speculator_step(speculator, &session, 0, take, &text, &ck_error), KT_E_INVALID, "wanted");
     for (int i = 0; text.n < N_PROMPT + 5; i++) /* drafts stop at the room's end, and then the text */

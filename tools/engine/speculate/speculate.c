@@ -285,7 +285,7 @@ static enum kt_status check(const struct kt_speculator *s, struct kt_session *co
     if (n_session >= n)
         return kt_engine_fail(error, KT_E_INVALID,
                               "kt_speculator_step: the session has %" PRIu64
-                              " tokens, which are not a prefix of a text of %" PRIu64,
+                              " tokens, so it is not a prefix of a text of %" PRIu64 " tokens",
                               n_session, n);
     return KT_OK;
 }
