@@ -4,8 +4,8 @@
  *     derive blank FOLDER   takes the weights out of every model of FOLDER but tiny-moe-q4_k_m.gguf, and all
  *                           outputs that were computed with them
  *     derive fill FOLDER    puts weights in: those of tiny-moe-q4_k_m.gguf, in each model's own format
- * What is left in a blank model, names and scales among it, compresses to next to nothing. A filled one is
- * not what it was before, but its weights are those of a trained model all the same, and what it should
+ * What is left in a blank model, names and most scales among it, compresses to next to nothing. A filled one
+ * is not what it was before, but its weights are those of a trained model all the same, and what it should
  * compute from trace.safetensors is computed anew, in float64.
  */
 #include "core/weights/decode/decode.h"
@@ -168,6 +168,45 @@ static void move_to_row(struct kt_scales *scales, uint64_t row)
     scales->size -= offset;
 }
 
+/* The largest weight of each 32 takes the largest code. weights: NULL, for scales of 0. */
+static float largest_of(const float *weights, uint32_t block)
+{
+    float largest = 0;
+    for (uint32_t i = 0; weights && i < 32; i++)
+        largest = fmaxf(largest, fabsf(weights[block * 32 + i]));
+    return largest / 127;
+}
+
+static void set_q8_0_scales(const float *weights, uint8_t *row)
+{
+    for (uint32_t block = 0; block < SIZE / 32; block++) {
+        uint16_t scale = kt_to_f16(largest_of(weights, block));
+        memcpy(row + (size_t)block * 34, &scale, sizeof scale);
+    }
+}
+
+/* One scale for 256 weights, and 6 bits for each 32 by which it is multiplied, less 32: 4 low ones, then 2.
+ */
+static void set_iq4_xs_scales(const float *weights, uint8_t *row)
+{
+    uint16_t high = 0, scale;
+    float largest = 0;
+    memset(row, 0, 8);
+    if (!weights)
+        return;
+    for (uint32_t block = 0; block < 8; block++)
+        largest = fmaxf(largest, largest_of(weights, block));
+    scale = kt_to_f16(largest / 31);
+    for (uint32_t block = 0; block < 8; block++) {
+        float times = largest > 0 ? largest_of(weights, block) * 31 / largest : 1;
+        uint32_t bits = 32 + (uint32_t)fmaxf(roundf(times), 1);
+        row[4 + block / 2] |= (uint8_t)((bits & 15) << 4 * (block % 2));
+        high |= (uint16_t)(bits >> 4 << 2 * block);
+    }
+    memcpy(row, &scale, sizeof scale);
+    memcpy(row + 2, &high, sizeof high);
+}
+
 static void encode_codes(const struct kt_view *view, uint64_t r, const float *weights, uint8_t *row,
                          uint64_t size, uint32_t bytes)
 {
@@ -176,13 +215,9 @@ static void encode_codes(const struct kt_view *view, uint64_t r, const float *we
     float unit[SIZE];
     fill_codebook(&book, view->dtype);
     if (view->dtype == KT_DTYPE_Q8_0)
-        for (uint32_t block = 0; block < SIZE / 32; block++) {
-            float largest = 0;
-            for (uint32_t i = 0; i < 32; i++)
-                largest = fmaxf(largest, weights ? fabsf(weights[block * 32 + i]) : 0);
-            uint16_t scale = kt_to_f16(largest / 127);
-            memcpy(row + (size_t)block * 34, &scale, sizeof scale);
-        }
+        set_q8_0_scales(weights, row);
+    if (view->dtype == KT_DTYPE_IQ4_XS)
+        set_iq4_xs_scales(weights, row);
     for (uint32_t c = 0; c < SIZE; c++)
         set_code(view->dtype, row, c, weights ? book.unit : 0);
     if (!weights)
