@@ -76,6 +76,12 @@ static enum kt_status multiply(const struct exact_layer *layer, uint32_t expert,
     return KT_OK;
 }
 
+static enum kt_status fail_memory(struct kt_error *error)
+{
+    *error = (struct kt_error){KT_E_NOMEM, "no memory for the exact product"};
+    return KT_E_NOMEM;
+}
+
 enum kt_status exact_expert(const struct exact_layer *layer, uint32_t expert, uint32_t n, const double *x,
                             double *y, struct kt_error *error)
 {
@@ -83,12 +89,12 @@ enum kt_status exact_expert(const struct exact_layer *layer, uint32_t expert, ui
     uint64_t widest = shape->hidden_size, n_h = n * shape->intermediate_size;
     if (shape->intermediate_size > widest)
         widest = shape->intermediate_size;
-    float *chunk = check_need(malloc(CHUNK_ROWS * widest * sizeof *chunk));
-    double *gate = check_need(malloc((n_h + 1) * sizeof *gate));
-    double *up = check_need(malloc((n_h + 1) * sizeof *up));
-    enum kt_status status = KT_OK;
+    float *chunk = malloc(CHUNK_ROWS * widest * sizeof *chunk);
+    double *gate = malloc((n_h + 1) * sizeof *gate);
+    double *up = malloc((n_h + 1) * sizeof *up);
+    enum kt_status status = chunk && gate && up ? KT_OK : fail_memory(error);
     bool linear = shape->activation == KT_ACTIVATION_NONE;
-    if (!linear)
+    if (!linear && status == KT_OK)
         status = multiply(layer, expert, KT_GATE, n, x, chunk, gate, error);
     if (!linear && status == KT_OK)
         status = multiply(layer, expert, KT_UP, n, x, chunk, up, error);

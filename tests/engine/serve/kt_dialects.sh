@@ -7,6 +7,7 @@ with_plugin bf16 || skip "the backend bf16 was not built"
 start "$dir/script.gguf" --context 1024 --chat-template "$KT_TEST_SOURCE/tests/engine/serve/serve_script.jinja"
 run_python serve_dialects.py "$port"
 run_python serve_history.py "$port"
+run_python serve_native.py "$port"
 # Many at once for a moment; KT_TEST_SOAK_SECONDS and KT_TEST_SOAK_STREAMS for longer and more.
 run_python serve_soak.py "$port" "$server" "${KT_TEST_SOAK_SECONDS:-1}" "${KT_TEST_SOAK_STREAMS:-8}" "${KT_TEST_SEED:-1}"
 cat "$out"
