@@ -4,9 +4,9 @@
  *     derive blank FOLDER   takes the weights out of every model of FOLDER but tiny-moe-q4_k_m.gguf, and all
  *                           outputs that were computed with them
  *     derive fill FOLDER    puts weights in: those of tiny-moe-q4_k_m.gguf, in each model's own format
- * What is left in a blank model, names and most scales among it, compresses to next to nothing. A filled one
- * is not what it was before, but its weights are those of a trained model all the same, and what it should
- * compute from trace.safetensors is computed anew, in float64.
+ * What is left in a blank model, names and the scales of FP8 and FP4 among it, compresses to next to nothing.
+ * A filled one is not what it was before, but its weights are those of a trained model all the same, and what
+ * it should compute from trace.safetensors is computed anew, in float64.
  */
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/dequantize.h"
@@ -168,37 +168,34 @@ static void move_to_row(struct kt_scales *scales, uint64_t row)
     scales->size -= offset;
 }
 
-/* The largest weight of each 32 takes the largest code. weights: NULL, for scales of 0. */
-static float largest_of(const float *weights, uint32_t block)
+/* With this scale the largest of n weights takes the largest code. weights: NULL, for scales of 0. */
+static float scale_of(const float *weights, uint64_t n, float largest_code)
 {
     float largest = 0;
-    for (uint32_t i = 0; weights && i < 32; i++)
-        largest = fmaxf(largest, fabsf(weights[block * 32 + i]));
-    return largest / 127;
+    for (uint64_t i = 0; weights && i < n; i++)
+        largest = fmaxf(largest, fabsf(weights[i]));
+    return largest / largest_code;
 }
 
 static void set_q8_0_scales(const float *weights, uint8_t *row)
 {
     for (uint32_t block = 0; block < SIZE / 32; block++) {
-        uint16_t scale = kt_to_f16(largest_of(weights, block));
+        uint16_t scale = kt_to_f16(scale_of(weights ? weights + (size_t)block * 32 : NULL, 32, 127));
         memcpy(row + (size_t)block * 34, &scale, sizeof scale);
     }
 }
 
-/* One scale for 256 weights, and 6 bits for each 32 by which it is multiplied, less 32: 4 low ones, then 2.
- */
+/* One scale for 256 weights, and 6 bits for each 32 by which it is multiplied, less 32: 4 low, 2 high. */
 static void set_iq4_xs_scales(const float *weights, uint8_t *row)
 {
     uint16_t high = 0, scale;
-    float largest = 0;
+    float largest = scale_of(weights, SIZE, 127);
     memset(row, 0, 8);
     if (!weights)
         return;
-    for (uint32_t block = 0; block < 8; block++)
-        largest = fmaxf(largest, largest_of(weights, block));
     scale = kt_to_f16(largest / 31);
     for (uint32_t block = 0; block < 8; block++) {
-        float times = largest > 0 ? largest_of(weights, block) * 31 / largest : 1;
+        float times = largest > 0 ? scale_of(weights + (size_t)block * 32, 32, 127) * 31 / largest : 1;
         uint32_t bits = 32 + (uint32_t)fmaxf(roundf(times), 1);
         row[4 + block / 2] |= (uint8_t)((bits & 15) << 4 * (block % 2));
         high |= (uint16_t)(bits >> 4 << 2 * block);
@@ -236,9 +233,8 @@ static void encode_codes(const struct kt_view *view, uint64_t r, const float *we
 
 /* ---- models ----------------------------------------------------------------------------------- */
 
-/* Where a view lies in its file. */
-static uint64_t place_of(struct kt_checkpoint *model, const struct kt_view *view,
-                         struct kt_tensor_info *tensor)
+/* Where what lies at `bytes` is in its file. */
+static uint64_t place_of(struct kt_checkpoint *model, const void *bytes, struct kt_tensor_info *tensor)
 {
     struct kt_error error;
     const void *data = NULL;
@@ -248,7 +244,7 @@ static uint64_t place_of(struct kt_checkpoint *model, const struct kt_view *view
         if (kt_checkpoint_tensor(model, i, tensor, &error) != KT_OK ||
             kt_checkpoint_data(model, i, &data, &error) != KT_OK)
             stop("a tensor", error.message);
-        uintptr_t begin = (uintptr_t)data, at = (uintptr_t)view->data;
+        uintptr_t begin = (uintptr_t)data, at = (uintptr_t)bytes;
         if (at >= begin && at < begin + tensor->size)
             return tensor->offset + (at - begin);
     }
@@ -268,14 +264,44 @@ static int open_file(const char *path, const char *file)
     return fd;
 }
 
+/* The scales of int4 lie beside the matrix: into the file, and into `scales`, where the view finds them. */
+static void write_int4_scales(struct kt_checkpoint *model, const char *path, struct kt_view *view,
+                              matrix *weights, uint16_t scales[SIZE][SIZE])
+{
+    struct kt_tensor_info tensor;
+    struct kt_scales *old = &view->scales;
+    uint64_t place = place_of(model, old->data, &tensor);
+    int fd = open_file(path, tensor.file);
+    if (old->group_rows != 1 || (old->dtype != KT_DTYPE_F16 && old->dtype != KT_DTYPE_BF16))
+        stop(path, "it has other scales");
+    for (uint64_t r = 0; r < SIZE; r++)
+        for (uint64_t g = 0; g < SIZE / old->group_cols; g++) {
+            const float *group = weights ? (*weights)[r] + g * old->group_cols : NULL;
+            float scale = scale_of(group, old->group_cols, 7);
+            int64_t at = (int64_t)place + (int64_t)r * old->row_stride + (int64_t)g * old->col_stride;
+            scales[r][g] = old->dtype == KT_DTYPE_F16 ? kt_to_f16(scale) : kt_to_bf16(scale);
+            if (pwrite(fd, &scales[r][g], sizeof scales[r][g], at) != sizeof scales[r][g])
+                stop(path, "it cannot be written");
+        }
+    close(fd);
+    old->data = scales;
+    old->size = sizeof(uint16_t[SIZE][SIZE]);
+    old->row_stride = sizeof scales[0];
+    old->col_stride = sizeof scales[0][0];
+}
+
 /* weights: NULL, to take them out. */
 static void write_matrix(struct kt_checkpoint *model, const char *path, const struct kt_view *view,
                          matrix *weights)
 {
+    static uint16_t scales[SIZE][SIZE];
     struct kt_tensor_info tensor;
-    uint64_t place = place_of(model, view, &tensor);
+    struct kt_view scaled = *view;
+    uint64_t place = place_of(model, view->data, &tensor);
     uint32_t elements, bytes;
     int fd = open_file(path, tensor.file);
+    if (view->dtype == KT_DTYPE_INT4)
+        write_int4_scales(model, path, &scaled, weights, scales);
     kt_dtype_block(view->dtype, &elements, &bytes);
     uint64_t n_blocks = SIZE / elements, size = n_blocks * bytes;
     uint8_t row[SIZE * sizeof(float)];
@@ -290,7 +316,7 @@ static void write_matrix(struct kt_checkpoint *model, const char *path, const st
                 memcpy(row + c * sizeof bits, &bits, sizeof bits);
             }
         else
-            encode_codes(view, r, values, row, size, bytes);
+            encode_codes(&scaled, r, values, row, size, bytes);
         bool dense = view->block_stride == (int64_t)bytes;
         for (uint64_t b = 0; b < (dense ? 1 : n_blocks); b++) {
             int64_t at = (int64_t)place + (int64_t)r * view->row_stride + (int64_t)b * view->block_stride;
