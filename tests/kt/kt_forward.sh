@@ -30,10 +30,12 @@ case $KT_TEST_DATA in
 */filled) # a tarball's models: derive.c made them of this one, so it differs from what was recorded by rounding alone
     check_model tiny-moe-q4_k_m.gguf 0 0.0008 1 0.0013 2 0.0014 3 0.0010
     check_model tiny-moe-iq4_xs-l0-l3.gguf 0 0.0531 3 0.0611 # with scales of the largest weights, not the best
+    between=0.057
     ;;
 *)
     check_model tiny-moe-q4_k_m.gguf 0 0.0169 1 0.0530 2 0.0591 3 0.0233
     check_model tiny-moe-iq4_xs-l0-l3.gguf 0 0.0374 3 0.0461
+    between=0.04
     ;;
 esac
 
@@ -73,9 +75,9 @@ kt forward --model "$bf16" --input "$trace" --backend reference --recorded-toler
 exits 1
 says 'above tolerance'
 kt forward --model "$data/tiny-moe-iq4_xs-l0-l3.gguf" --input "$trace" --backend reference \
-    --recorded-tolerance 0.04 --format csv
+    --recorded-tolerance $between --format csv
 exits 1
-[ "$(field 0 result)" = ok ] || fail "layer 0 is within 0.04"
+[ "$(field 0 result)" = ok ] || fail "layer 0 is within $between"
 [ "$(field 3 result)" = 'above tolerance' ] || fail "layer 3 is not"
 kt forward --model "$q4" --input "$trace" --backend reference --layer 0 --format csv
 exits 0
