@@ -100,7 +100,7 @@ static const struct {
     {KT_GRAMMAR_RULES, "root ::= (\"\" | \"a\")* root", KT_E_UNSUPPORTED, "'root' begins with itself"},
     {KT_GRAMMAR_RULES, "root ::= \"a\" root", KT_E_INVALID, "nothing can fit"},
     {KT_GRAMMAR_RULES, "root ::= \"a", KT_E_FORMAT, "without its closing quote"},
-    {KT_GRAMMAR_RULES, "root ::= \"\x80\"", KT_E_FORMAT, "the grammar is no UTF-8"},
+    {KT_GRAMMAR_RULES, "root ::= \"\x80\"", KT_E_FORMAT, "the grammar is not UTF-8"},
     {KT_GRAMMAR_RULES, "root ::= (\"a", KT_E_FORMAT, "without its closing quote"},
     {KT_GRAMMAR_RULES, "root ::= [a", KT_E_FORMAT, "without its closing bracket"},
     {KT_GRAMMAR_RULES, "root ::= [b-a]", KT_E_FORMAT, "an invalid range"},

@@ -74,7 +74,7 @@ enum kt_status kt_grammar_text(uint32_t kind, const char *text, uint64_t length,
                               kind > KT_GRAMMAR_RULES ? "kind is not an enum kt_grammar_kind"
                                                       : "grammar or text is NULL");
     if (kt_utf8_valid(text, length) != length)
-        return kt_engine_fail(error, KT_E_FORMAT, "%s is no UTF-8", subjects[kind]);
+        return kt_engine_fail(error, KT_E_FORMAT, "%s is not UTF-8", subjects[kind]);
     if (memchr(text, 0, length))
         return kt_engine_fail(error, KT_E_FORMAT, "%s holds a zero byte", subjects[kind]);
     enum kt_status status = kt_grammar_open(params, "kt_grammar_text", &made, error);

@@ -169,7 +169,7 @@ json_t *kt_native_suffix(const struct kt_server *server, json_t *body, struct kt
 {
     const json_t *suffix = json_object_get(body, "suffix"), *prompt = json_object_get(body, "prompt");
     if (json_string_length(suffix) == 0 || !json_is_string(prompt))
-        return body; /* if it is no text, that is said later */
+        return body; /* anything but text is rejected later */
     const char *texts[] = {json_string_value(prompt), json_string_value(suffix)};
     json_t *filled = json_copy(body);
     const struct kt_gap gap = {.prefix = texts[0], .suffix = texts[1], .more = "", .param = "suffix"};
