@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of tools in each format: what random walks write, the parser of output reads as calls that fit. */
-#include "tests/engine/text/text_cases.h"
+#include "tests/engine/grammar/fixture.h"
 #include "tests/support/alloc_faults.h"
 
 #include "tools/engine/base/dump.h"
@@ -26,23 +26,6 @@ static const char tools[] =
 static const char form[] = "{\"type\": \"object\", \"properties\": {\"ok\": {\"type\": \"boolean\"}},"
                            " \"required\": [\"ok\"], \"additionalProperties\": false}";
 
-static struct kt_tokenizer *tokenizer;
-static struct kt_vocabulary *vocabulary;
-static struct kt_tokenizer_info info;
-
-static void setup(void)
-{
-    tokenizer = text_open(text_data("tiny-moe/tiny-moe-q8_0-l0-l3.gguf"));
-    ck_assert_int_eq(kt_vocabulary_create(tokenizer, &vocabulary, NULL), KT_OK);
-    kt_tokenizer_info(tokenizer, &info);
-}
-
-static void teardown(void)
-{
-    kt_vocabulary_destroy(vocabulary);
-    kt_tokenizer_destroy(tokenizer);
-}
-
 static struct kt_calls_params params_of(uint32_t format)
 {
     struct kt_calls_params params = KT_CALLS_PARAMS_INIT;
@@ -62,19 +45,6 @@ static struct kt_constraint *begin(const struct kt_calls_params *params)
     ck_assert_int_eq(kt_constraint_create(grammar, vocabulary, &constraint, NULL), KT_OK);
     kt_grammar_destroy(grammar);
     return constraint;
-}
-
-/* Feeds a text; false: it may not come, and the constraint is somewhere within it. */
-static bool feed(struct kt_constraint *constraint, const char *text)
-{
-    const struct kt_text_part part = {.text = text, .length = strlen(text)};
-    int32_t *ids;
-    uint64_t n, i = 0;
-    ck_assert_int_eq(kt_tokenizer_encode(tokenizer, &part, 1, 0, &ids, &n, NULL), KT_OK);
-    while (i < n && kt_constraint_accept(constraint, ids[i], NULL) == KT_OK)
-        i++;
-    kt_ids_free(ids);
-    return i == n;
 }
 
 /* ---- what is written ---- */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_forced.c - forced calls inside reasoning, in each format: no other call may come there, in any
  * spelling that the parser of output takes for one, and a model that wants to end comes to an end. */
-#include "tests/engine/text/text_cases.h"
-
+#include "tests/engine/grammar/fixture.h"
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/text/output/parser.h"
 
@@ -34,23 +33,6 @@ static const struct {
     {KT_OUTPUT_MISTRAL, "[TOOL_CALLS]", "say[ARGS]{\"words\": \"it "},
 };
 
-static struct kt_tokenizer *tokenizer;
-static struct kt_vocabulary *vocabulary;
-static struct kt_tokenizer_info info;
-
-static void setup(void)
-{
-    tokenizer = text_open(text_data("tiny-moe/tiny-moe-q8_0-l0-l3.gguf"));
-    ck_assert_int_eq(kt_vocabulary_create(tokenizer, &vocabulary, NULL), KT_OK);
-    kt_tokenizer_info(tokenizer, &info);
-}
-
-static void teardown(void)
-{
-    kt_vocabulary_destroy(vocabulary);
-    kt_tokenizer_destroy(tokenizer);
-}
-
 static struct kt_constraint *begin(uint32_t format, uint32_t reasoning, bool is_required)
 {
     struct kt_calls_params params = KT_CALLS_PARAMS_INIT;
@@ -67,19 +49,6 @@ static struct kt_constraint *begin(uint32_t format, uint32_t reasoning, bool is_
     ck_assert_int_eq(kt_constraint_create(grammar, vocabulary, &constraint, NULL), KT_OK);
     kt_grammar_destroy(grammar);
     return constraint;
-}
-
-/* Feeds a text; false: it may not come. */
-static bool feed(struct kt_constraint *constraint, const char *text)
-{
-    const struct kt_text_part part = {.text = text, .length = strlen(text)};
-    int32_t *ids;
-    uint64_t n, i = 0;
-    ck_assert_int_eq(kt_tokenizer_encode(tokenizer, &part, 1, 0, &ids, &n, NULL), KT_OK);
-    while (i < n && kt_constraint_accept(constraint, ids[i], NULL) == KT_OK)
-        i++;
-    kt_ids_free(ids);
-    return i == n;
 }
 
 static void expect(uint32_t format, bool is_required, bool fits, const char *const parts[4])

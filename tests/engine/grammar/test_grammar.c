@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schemas and the documents that fit them, token by token; masks; what they cost. */
+#include "tests/engine/grammar/fixture.h"
 #include "tests/engine/grammar/schema_cases.h"
-#include "tests/engine/text/text_cases.h"
 #include "tests/support/alloc_faults.h"
 
 #include <check.h>
@@ -10,23 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct kt_tokenizer *tokenizer;
-static struct kt_vocabulary *vocabulary;
-static struct kt_tokenizer_info info;
-
-static void setup(void)
-{
-    tokenizer = text_open(text_data("tiny-moe/tiny-moe-q8_0-l0-l3.gguf"));
-    ck_assert_int_eq(kt_vocabulary_create(tokenizer, &vocabulary, NULL), KT_OK);
-    kt_tokenizer_info(tokenizer, &info);
-}
-
-static void teardown(void)
-{
-    kt_vocabulary_destroy(vocabulary);
-    kt_tokenizer_destroy(tokenizer);
-}
 
 static struct kt_grammar *open_grammar(const char *schema, uint32_t reasoning)
 {
@@ -47,7 +30,7 @@ static struct kt_constraint *begin(struct kt_grammar *grammar)
 }
 
 /* Where the constraint refuses a text, its length if it takes all of it. */
-static size_t feed(struct kt_constraint *constraint, const char *text, size_t length)
+static size_t feed_some(struct kt_constraint *constraint, const char *text, size_t length)
 {
     const struct kt_text_part part = {.text = text, .length = length};
     int32_t *ids;
@@ -73,7 +56,7 @@ static bool takes(struct kt_grammar *grammar, const char *text)
 {
     struct kt_constraint *constraint = begin(grammar);
     size_t n = strlen(text);
-    bool whole = feed(constraint, text, n) == n && kt_constraint_place(constraint) != KT_CONSTRAINT_OPEN;
+    bool whole = feed_some(constraint, text, n) == n && kt_constraint_place(constraint) != KT_CONSTRAINT_OPEN;
     kt_constraint_destroy(constraint);
     return whole;
 }
@@ -170,14 +153,14 @@ START_TEST(test_ends)
     ck_assert_uint_eq(allowed, 0);
     ck_assert_int_eq(kt_constraint_accept(constraint, info.eos_token_id, NULL), KT_E_RANGE);
     ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_OPEN);
-    ck_assert_uint_eq(feed(constraint, "12", 2), 2);
+    ck_assert_uint_eq(feed_some(constraint, "12", 2), 2);
     ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_MAY_END);
-    ck_assert_uint_eq(feed(constraint, "3", 1), 1);
+    ck_assert_uint_eq(feed_some(constraint, "3", 1), 1);
     ck_assert_int_eq(kt_constraint_allows(constraint, info.eos_token_id, &allowed, NULL), KT_OK);
     ck_assert_uint_eq(allowed, 1);
     ck_assert_int_eq(kt_constraint_accept(constraint, info.eos_token_id, NULL), KT_OK);
     ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_DONE);
-    ck_assert_uint_eq(feed(constraint, "4", 1), 0);
+    ck_assert_uint_eq(feed_some(constraint, "4", 1), 0);
     kt_constraint_destroy(constraint);
 }
 END_TEST
@@ -205,14 +188,14 @@ START_TEST(test_long)
         open_grammar("{\"type\": \"string\", \"maxLength\": 6000}", KT_REASONING_NONE);
     struct kt_constraint *constraint = begin(grammar);
     uint64_t random = 1;
-    ck_assert_uint_eq(feed(constraint, "\"", 1), 1);
+    ck_assert_uint_eq(feed_some(constraint, "\"", 1), 1);
     for (int i = 0; i < 600; i++) {
-        ck_assert_uint_eq(feed(constraint, "abcdefghij", 10), 10);
+        ck_assert_uint_eq(feed_some(constraint, "abcdefghij", 10), 10);
         if (i % 40 == 0 || i > 597)
             (void)compare_mask(constraint, &random);
     }
-    ck_assert_uint_eq(feed(constraint, "x", 1), 0);
-    ck_assert_uint_eq(feed(constraint, "\"", 1), 1);
+    ck_assert_uint_eq(feed_some(constraint, "x", 1), 0);
+    ck_assert_uint_eq(feed_some(constraint, "\"", 1), 1);
     ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_DONE);
     kt_constraint_destroy(constraint);
     kt_grammar_destroy(grammar);
@@ -225,12 +208,12 @@ START_TEST(test_deep)
     struct kt_grammar *grammar = open_grammar("true", KT_REASONING_NONE);
     struct kt_constraint *constraint = begin(grammar);
     int depth = 0;
-    while (feed(constraint, "[", 1) == 1)
+    while (feed_some(constraint, "[", 1) == 1)
         depth++;
     ck_assert_int_gt(depth, 50);
     ck_assert_int_lt(depth, 65);
     while (depth-- > 0)
-        ck_assert_uint_eq(feed(constraint, "]", 1), 1);
+        ck_assert_uint_eq(feed_some(constraint, "]", 1), 1);
     ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_DONE);
     kt_constraint_destroy(constraint);
     kt_grammar_destroy(grammar);
@@ -298,16 +281,16 @@ START_TEST(test_costs)
     struct kt_constraint *spender = begin(grammar), *saver;
     static const char text[] = "aouaeioaueoiuaeoaiueoauieoaueioaueaoiueaouieaouea";
     unsigned fewest = 0;
-    ck_assert_uint_eq(feed(spender, "\"", 1), 1);
+    ck_assert_uint_eq(feed_some(spender, "\"", 1), 1);
     for (unsigned i = 0; i < 15; i++)
-        ck_assert_uint_eq(feed(spender, text, sizeof(text) - 1), sizeof(text) - 1);
+        ck_assert_uint_eq(feed_some(spender, text, sizeof(text) - 1), sizeof(text) - 1);
     ck_assert_int_eq(kt_constraint_fork(spender, &saver, NULL), KT_OK);
     unsigned whole = count_allowed(saver);
     for (unsigned i = 0; i < 40; i++) {
         fewest = count_allowed(spender);
         ck_assert_uint_gt(fewest, 0);
-        ck_assert_uint_eq(feed(spender, text + i, 1), 1);
-        ck_assert_uint_eq(feed(saver, text + i, 1), 1);
+        ck_assert_uint_eq(feed_some(spender, text + i, 1), 1);
+        ck_assert_uint_eq(feed_some(saver, text + i, 1), 1);
     }
     ck_assert(fewest < whole / 2 && count_allowed(saver) >= whole);
     kt_constraint_destroy(spender);
