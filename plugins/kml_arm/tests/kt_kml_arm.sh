@@ -87,7 +87,7 @@ else
     takes "$kml-good.so" kml ""
     takes "$kml-long.so" kml ""
     takes none "$own" "not kml: library = none"
-    takes "$kml-rounds.so" "$own" "libkml-rounds.so does not multiply"
+    takes "$kml-rounds.so" "$own" "libkml-rounds.so failed its self-test"
     takes "$kml-bare.so" "$own" "libkml-bare.so has no cblas_gemm_s8s8s32"
     takes /nowhere/libkblas.so "$own" "/nowhere/libkblas.so does not exist"
     takes auto "$own" "libkblas.so, /usr/local/kml/"
