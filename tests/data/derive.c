@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * derive.c - the models of tests/data that a tarball holds without their weights.
- *     derive blank FOLDER   takes the weights out of every model of FOLDER but tiny-moe-q4_k_m.gguf, and all
- *                           outputs that were computed with them
+ *     derive blank FOLDER   takes the weights out of every model of FOLDER but tiny-moe-q4_k_m.gguf, all
+ *                           outputs that were computed with them, and the input of all layers but the first
  *     derive fill FOLDER    puts weights in: those of tiny-moe-q4_k_m.gguf, in each model's own format
  * What is left in a blank model, names and the scales of FP8 and FP4 among it, compresses to next to nothing.
  * A filled one is not what it was before, but its weights are those of a trained model all the same, and what
@@ -399,20 +399,41 @@ static void compute_layer(struct kt_checkpoint *trace, uint64_t layer, matrix ex
     }
 }
 
-/* Into layers.LAYER.output of a file. */
-static void write_output(const char *folder, const char *name, uint64_t layer, float out[N_TOKENS][SIZE])
+/* Into layers.LAYER.PART of a file, whose tensor has so many bytes. */
+static void write_part(const char *folder, const char *name, uint64_t layer, const char *part,
+                       const void *data, size_t size)
 {
     char path[4096];
     struct kt_tensor_info tensor;
     const void *unused;
     struct kt_checkpoint *file = open_model(folder, name, path, sizeof path);
-    uint64_t place = find(file, layer, "output", &unused, &tensor);
+    uint64_t place = find(file, layer, part, &unused, &tensor);
     int fd = open_file(path, "");
-    size_t size = sizeof(float[N_TOKENS][SIZE]);
-    if (pwrite(fd, out, size, (off_t)place) != (ssize_t)size)
+    if (pwrite(fd, data, size, (off_t)place) != (ssize_t)size)
         stop(path, "it cannot be written");
     close(fd);
     kt_checkpoint_close(file);
+}
+
+static void write_output(const char *folder, const char *name, uint64_t layer, float out[N_TOKENS][SIZE])
+{
+    write_part(folder, name, layer, "output", out, sizeof(float[N_TOKENS][SIZE]));
+}
+
+/* A tarball has the input of the first layer only, which all others take then. */
+static void write_states(const char *folder, bool blank)
+{
+    static uint16_t states[N_TOKENS][SIZE];
+    char path[4096];
+    struct kt_tensor_info tensor;
+    const void *first;
+    struct kt_checkpoint *trace = open_model(folder, "trace.safetensors", path, sizeof path);
+    find(trace, 0, "hidden_states", &first, &tensor);
+    if (!blank)
+        memcpy(states, first, sizeof states);
+    kt_checkpoint_close(trace);
+    for (uint64_t layer = 1; layer < N_LAYERS; layer++)
+        write_part(folder, "trace.safetensors", layer, "hidden_states", states, sizeof states);
 }
 
 static void load_trained(const char *folder)
@@ -468,6 +489,7 @@ int main(int argc, char **argv)
         fputs("usage: derive blank|fill FOLDER\n", stderr);
         return 2;
     }
+    write_states(argv[2], blank);
     if (!blank) {
         load_trained(argv[2]);
         trace = open_model(argv[2], "trace.safetensors", path, sizeof path);

@@ -14,7 +14,6 @@
 #include <xxhash.h>
 #if defined __SSE__
 #include <xmmintrin.h>
-#include <stdio.h>
 #endif
 
 static struct kt_error error;
