@@ -4,6 +4,7 @@
 
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/base/dump.h"
+#include "tools/engine/text/template/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,12 +374,8 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     json_t *variables = make_variables(server, chat, tools, problem);
     if (!variables)
         return false;
-    char *text = kt_json_dump(variables, JSON_COMPACT);
+    enum kt_status status = kt_template_render_values(server->chat, variables, &params, rendering, &error);
     json_decref(variables);
-    if (!text)
-        return kt_problem_memory(problem);
-    enum kt_status status = kt_template_render(server->chat, text, strlen(text), &params, rendering, &error);
-    free(text);
     /* Whatever a template refuses, it refuses this request. */
     return status == KT_OK || refuse(server, &error, problem);
 }

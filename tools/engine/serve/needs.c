@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs.c - what a template needs, by rendering small conversations as they would be sent to it. */
-#include "tools/engine/base/dump.h"
 #include "tools/engine/base/fail.h"
 #include "tools/engine/serve/history.h"
+#include "tools/engine/text/template/render.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -113,9 +113,9 @@ struct finder {
 };
 
 /* What the template is given; NULL: no memory. */
-static char *write_variables(const struct finder *f, const struct trial *trial)
+static json_t *make_variables(const struct finder *f, const struct trial *trial)
 {
-    char *text = NULL;
+    json_t *variables = NULL;
     size_t length = strlen(trial->messages);
     char *list = malloc(length + 3);
     if (list) {
@@ -127,18 +127,14 @@ static char *write_variables(const struct finder *f, const struct trial *trial)
     messages = messages ? kt_history_fit(f->needs, messages, NULL) : NULL;
     given = trial->tools ? json_loads(trial->tools, 0, NULL) : NULL;
     tools = given ? kt_history_tools(f->needs, given) : NULL;
-    if (messages && (!trial->tools || tools)) {
-        json_t *variables =
-            json_pack("{s:s, s:s, s:b, s:O, s:O*}", "bos_token", "<kt-bos>", "eos_token", "<kt-eos>",
-                      "add_generation_prompt", 1, "messages", messages, "tools", tools);
-        text = kt_json_dump(variables, JSON_COMPACT);
-        json_decref(variables);
-    }
+    if (messages && (!trial->tools || tools))
+        variables = json_pack("{s:s, s:s, s:b, s:O, s:O*}", "bos_token", "<kt-bos>", "eos_token", "<kt-eos>",
+                              "add_generation_prompt", 1, "messages", messages, "tools", tools);
     json_decref(tools);
     json_decref(given);
     json_decref(messages);
     free(list);
-    return text;
+    return variables;
 }
 
 /* Does the prompt show all of the words, in none of the forms in which they are no conversation? */
@@ -148,13 +144,12 @@ static bool passes(struct finder *f, const struct trial *trial)
                                         "kt-part'",  "\"text\": \"kt-part", "\"text\":\"kt-part"};
     struct kt_render_params params = KT_RENDER_PARAMS_INIT;
     struct kt_rendering *rendering = NULL;
-    char *variables = write_variables(f, trial);
+    json_t *variables = make_variables(f, trial);
     bool shown = false;
     params.max_output = 1 << 20;
     params.has_time = 1;
     enum kt_status status =
-        variables ? kt_template_render(f->chat, variables, strlen(variables), &params, &rendering, NULL)
-                  : KT_E_NOMEM;
+        variables ? kt_template_render_values(f->chat, variables, &params, &rendering, NULL) : KT_E_NOMEM;
     if (status == KT_OK) {
         const char *text = kt_rendering_text(rendering, &f->length);
         shown = true;
@@ -165,7 +160,7 @@ static bool passes(struct finder *f, const struct trial *trial)
     }
     f->has_memory = f->has_memory && status != KT_E_NOMEM;
     kt_rendering_destroy(rendering);
-    free(variables);
+    json_decref(variables);
     return shown;
 }
 

@@ -199,3 +199,9 @@ struct jinja_value jinja_read_json(struct jinja *j, const char *bytes, uint64_t 
     j->json = NULL;
     return value;
 }
+
+struct jinja_value jinja_take_json(struct jinja *j, const json_t *json, uint64_t size, bool content)
+{
+    jinja_charge(j, size);
+    return convert(j, json, content);
+}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* render.c - templates and renderings, as <kt/text.h> has them. */
-#include "tools/engine/text/template/template.h"
+#include "tools/engine/text/template/render.h"
 
 #include "tools/engine/base/fail.h"
 #include "tools/engine/text/template/arguments.h"
+#include "tools/engine/text/template/template.h"
 #include "tools/engine/text/template/text.h"
 #include "tools/engine/text/template/write.h"
 
@@ -135,11 +136,20 @@ static struct kt_rendering *make_rendering(const struct jinja_text *text)
     return rendering;
 }
 
+/* What a template is given: text of JSON, or values of it. */
+struct variables {
+    const char *text;
+    const json_t *values;
+    uint64_t length; /* of the text, or about what these would have */
+};
+
 /* The names at the top that hold the tokenizer's own tokens, such as bos_token, are the template's. */
-static void read_variables(struct jinja *j, const char *variables, uint64_t length)
+static void read_variables(struct jinja *j, const struct variables *variables)
 {
     j->at = JINJA_NOWHERE;
-    struct jinja_value value = jinja_read_json(j, variables, length, true);
+    struct jinja_value value = variables->text
+                                   ? jinja_read_json(j, variables->text, variables->length, true)
+                                   : jinja_take_json(j, variables->values, variables->length, true);
     if (value.kind != JINJA_DICT)
         jinja_raise(j, KT_E_FORMAT, "the variables are not a JSON object");
     j->variables = value.dict;
@@ -161,15 +171,12 @@ static void set_limits(struct jinja *j, const struct kt_render_params *params)
     j->params = params;
 }
 
-enum kt_status kt_template_render(const struct kt_template *chat, const char *variables, uint64_t length,
-                                  const struct kt_render_params *params, struct kt_rendering **rendering,
-                                  struct kt_error *error)
+static enum kt_status render(const struct kt_template *chat, const struct variables *variables,
+                             const struct kt_render_params *params, struct kt_rendering **rendering,
+                             struct kt_error *error)
 {
     struct kt_render_params all = KT_RENDER_PARAMS_INIT;
     struct jinja machine, *j = &machine;
-    if (!chat || !variables || !rendering)
-        return kt_engine_fail(error, KT_E_INVALID,
-                              "kt_template_render: chat, variables and rendering must not be NULL");
     if (params && params->struct_size < sizeof params->struct_size)
         return kt_engine_fail(error, KT_E_INVALID, "kt_template_render: params->struct_size is %zu",
                               params->struct_size);
@@ -181,11 +188,11 @@ enum kt_status kt_template_render(const struct kt_template *chat, const char *va
     uint64_t output = all.max_output ? all.max_output : UINT64_C(64) << 20;
     if (output > UINT64_C(1) << 36)
         output = UINT64_C(1) << 36;
-    jinja_begin(j, chat, 8 * output + 128 * length + (16 << 20));
+    jinja_begin(j, chat, 8 * output + 128 * variables->length + (16 << 20));
     set_limits(j, &all);
     enum kt_status status = KT_OK;
     if (setjmp(j->escape) == 0) {
-        read_variables(j, variables, length);
+        read_variables(j, variables);
         if (all.tidy_messages)
             jinja_tidy_messages(j);
         if (all.parse_arguments)
@@ -201,6 +208,37 @@ enum kt_status kt_template_render(const struct kt_template *chat, const char *va
     }
     jinja_end(j);
     return status;
+}
+
+enum kt_status kt_template_render(const struct kt_template *chat, const char *variables, uint64_t length,
+                                  const struct kt_render_params *params, struct kt_rendering **rendering,
+                                  struct kt_error *error)
+{
+    if (!chat || !variables || !rendering)
+        return kt_engine_fail(error, KT_E_INVALID,
+                              "kt_template_render: chat, variables and rendering must not be NULL");
+    return render(chat, &(struct variables){.text = variables, .length = length}, params, rendering, error);
+}
+
+static uint64_t size_of(const json_t *json)
+{
+    uint64_t size = 8 + json_string_length(json);
+    const char *name;
+    json_t *item;
+    size_t i;
+    json_array_foreach (json, i, item)
+        size += size_of(item);
+    json_object_foreach ((json_t *)(uintptr_t)json, name, item)
+        size += strlen(name) + size_of(item);
+    return size;
+}
+
+enum kt_status kt_template_render_values(const struct kt_template *chat, const json_t *variables,
+                                         const struct kt_render_params *params,
+                                         struct kt_rendering **rendering, struct kt_error *error)
+{
+    return render(chat, &(struct variables){.values = variables, .length = size_of(variables)}, params,
+                  rendering, error);
 }
 
 const char *kt_rendering_text(const struct kt_rendering *rendering, uint64_t *length)

@@ -5,6 +5,8 @@
 
 #include "tools/engine/text/template/text.h"
 
+#include <jansson.h>
+
 /** str(): of a text itself. */
 const struct jinja_text *jinja_str(struct jinja *j, struct jinja_value value);
 void jinja_write(struct jinja *j, struct jinja_buffer *out, struct jinja_value value);
@@ -29,5 +31,7 @@ void jinja_write_json(struct jinja *j, struct jinja_buffer *out, struct jinja_va
                       const struct jinja_json_style *style);
 /** Reads JSON; its texts are content as `content` says, and their bytes copied. */
 struct jinja_value jinja_read_json(struct jinja *j, const char *bytes, uint64_t length, bool content);
+/** The same of JSON that was read already, whose text would have about so many bytes. */
+struct jinja_value jinja_take_json(struct jinja *j, const json_t *json, uint64_t size, bool content);
 
 #endif
