@@ -56,9 +56,9 @@
 #define ROW_TQ1_0_COMPACT(DO) DO(tq1_0_compact, KT_DTYPE_TQ1_0, 256, 54, 1, 2, 24, 1, 1, true)
 #define ROW_Q1_0(DO) DO(q1_0, KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, true)
 
-/* Those whose integer scales multiply pairs of int16 (paired.h). */
-#define EACH_PAIRED(DO) ROW_Q2_K(DO) ROW_Q3_K(DO) ROW_Q4_K(DO) ROW_Q6_K(DO)
-/* Those of signed weights that want rows whose sums are bounded (bounded.h). */
+/* Those whose integer scales multiply pairs of int16 (row_block_shared_scale.h). */
+#define EACH_SHARED_SCALE(DO) ROW_Q2_K(DO) ROW_Q3_K(DO) ROW_Q4_K(DO) ROW_Q6_K(DO)
+/* Those of signed weights that want rows whose sums are bounded (bounded_sums.h). */
 #define EACH_BOUNDED(DO) ROW_IQ4_NL(DO) ROW_IQ4_XS(DO)
 /* Those of most models: level avx_vnni has no others of its own, as each takes the compiler as long. */
 #define EACH_WIDE_CODES(DO) \

@@ -28,7 +28,7 @@
 
 #include "plugins/common/bf16/activations_tmpl.h"
 
-#include "plugins/llamafile/gemv_tmpl.h"
+#include "plugins/llamafile/multiply/gemv_tmpl.h"
 
 #define OPEN_ROWS(job, stage, begin, end) make_blocks(job, stage, begin, end)
 

@@ -7,7 +7,7 @@
 
 #define BLOCK_QUANTS 4
 #define ROWS_BLOCKED
-#define ROWS_PAIRED
+#define ROWS_SHARE_SCALE
 #define BORROWS_VNNI
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 0

@@ -5,7 +5,7 @@
 
 #define BLOCK_QUANTS 4
 #define ROWS_BLOCKED
-#define ROWS_PAIRED
+#define ROWS_SHARE_SCALE
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 0
 
@@ -21,9 +21,9 @@ const struct half_panel_kernel *llamafile_avx512_vnni_kernel(uint32_t dtype, boo
     return find_kernel(dtype, compact);
 }
 
-const struct paired_kernel *llamafile_avx512_vnni_paired(uint32_t dtype)
+const struct shared_scale_kernel *llamafile_avx512_vnni_shared_scale(uint32_t dtype)
 {
-    return find_paired_kernel(dtype);
+    return find_shared_scale_kernel(dtype);
 }
 
 both_fn llamafile_avx512_vnni_both(uint32_t dtype, bool shared)

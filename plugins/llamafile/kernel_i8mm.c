@@ -7,7 +7,7 @@
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
 #define DEQUANTIZES 0
-#define DOTS_PAIRED
+#define DOTS_SMMLA
 #define PREFETCH_BYTES 0
 
 #include "plugins/llamafile/kernel_tmpl.h"

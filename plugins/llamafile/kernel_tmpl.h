@@ -7,7 +7,7 @@
 #define KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
 
 #define TILED 0
-#include "plugins/llamafile/gemv_tmpl.h"
+#include "plugins/llamafile/multiply/gemv_tmpl.h"
 
 #if defined ROWS_BLOCKED && defined VEC_SUMS
 #define OPEN_ROWS(job, stage, begin, end) \

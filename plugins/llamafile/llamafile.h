@@ -39,10 +39,10 @@
  *
  * Activations
  *           One form for all quantized formats (ACT_*), per 256 columns, but for levels and formats that
- *           multiply pairs (shared.h) or bound sums (bounded.h); float32 for the others; a row holds both if
- *           gate and up need both. Level amx multiplies many rows in bfloat16: its rows of stage 0 have that
- *           as well, behind the others; of stage 1, where the rows of a product are known when they are
- *           packed, they have one or the other. h float32, row-major.
+ *           multiply pairs (shared_scale.h) or bound sums (bounded_sums.h); float32 for the others; a row
+ * holds both if gate and up need both. Level amx multiplies many rows in bfloat16: its rows of stage 0 have
+ * that as well, behind the others; of stage 1, where the rows of a product are known when they are packed,
+ * they have one or the other. h float32, row-major.
  *
  * With repack = no nothing of this is kept: a product packs each panel into scratch and multiplies that.
  */
@@ -84,7 +84,7 @@ struct llamafile_instance {
 #define ACT_PAIR32 448 /* int16[8][2]: over a group */
 #define ACT_SIZE 512
 
-/* One whose groups share a scale (shared.h): 256 q as above, and */
+/* One whose groups share a scale (shared_scale.h): 256 q as above, and */
 #define ACT_UNIT 256     /* float: the scale of group g is unit * factor[g] */
 #define ACT_FACTOR 260   /* uint8[8]: 1..16 */
 #define ACT_HALF_SUM 320 /* int16[16]: sums of q over half groups */
@@ -97,7 +97,7 @@ struct llamafile_instance {
     2046 /* sum of |q|, at most, over a group: 16 times this is an int16, and so is 15 times */
 #define SHARED_SUM16 1023 /* over half a group: 32 times this is an int16 */
 
-/* One whose sums are bounded (bounded.h): q and scales as above, and */
+/* One whose sums are bounded (bounded_sums.h): q and scales as above, and */
 #define ACT_START 320 /* int16[32][2]: for each 8 columns -127 * sum of q of places 0,1 of 4, and 2,3 */
 #define BOUNDED_OFFSET 127
 #define BOUNDED_TWO 136  /* |q0 + q1| of those places, at most */
@@ -118,8 +118,9 @@ struct llamafile_format {
 
 /* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's half panels. */
 enum { WORD_HALF_GATE = WORD_OWN, WORD_HALF_UP, WORD_HALF_DOWN, WORD_COMPACT };
-#define WORD_SHARED WORD_INT8_ROWS /* bit `stage`: superblocks of its rows share a scale (shared.h) */
-#define WORD_BOUNDED WORD_SHARED   /* bit BOUNDED_SHIFT + stage: sums of its rows are bounded (bounded.h) */
+#define WORD_SHARED WORD_INT8_ROWS /* bit `stage`: superblocks of its rows share a scale (shared_scale.h) */
+#define WORD_BOUNDED \
+    WORD_SHARED /* bit BOUNDED_SHIFT + stage: sums of its rows are bounded (bounded_sums.h) */
 #define BOUNDED_SHIFT 4
 
 /* The row of a dtype, or NULL if this plugin does not take it. `compact`: in the compact form, if it has one.
@@ -263,8 +264,8 @@ static inline uint64_t floats_offset(const struct kt_layout *layout, enum kt_sta
     return round_up(stage_k(layout, stage), SUPERBLOCK) / SUPERBLOCK * ACT_SIZE;
 }
 
-/* Formats whose integer scales multiply pairs of int16 (paired.h). */
-static inline bool dtype_is_paired(uint32_t dtype)
+/* Formats whose integer scales multiply pairs of int16 (row_block_shared_scale.h). */
+static inline bool dtype_shares_scale(uint32_t dtype)
 {
     return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q4_K ||
            dtype == KT_DTYPE_Q6_K;
@@ -282,7 +283,7 @@ static inline bool has_half_pairs(const struct kt_layout *layout, enum kt_stage 
     return layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype != KT_DTYPE_Q4_K;
 }
 
-/* Formats of signed weights that want rows whose sums are bounded (bounded.h). */
+/* Formats of signed weights that want rows whose sums are bounded (bounded_sums.h). */
 static inline bool dtype_is_bounded(uint32_t dtype)
 {
     return dtype == KT_DTYPE_IQ4_XS || dtype == KT_DTYPE_IQ4_NL;
@@ -307,8 +308,8 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
                                     const struct kt_expert *source, enum kt_projection projection,
                                     uint64_t row, float *out, struct kt_error *error);
 
-/* A level's own way of packing n rows of a view from row `begin` on (lines.h); false: it does not take the
- * format. */
+/* A level's own way of packing n rows of a view from row `begin` on (pack/vectors.h); false: it does not take
+ * the format. */
 typedef bool (*llamafile_lines_fn)(const struct llamafile_format *format, const struct kt_view *view,
                                    uint64_t begin, unsigned n, bool streams, uint8_t *half_panel);
 struct llamafile_packer {

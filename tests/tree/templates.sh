@@ -85,14 +85,14 @@ sets() {
     case $1 in
     *sve_length.h) echo neon ;;
     *sve*) echo sve ;;
-    plugins/llamafile/blocks_parts.h | plugins/llamafile/bounded*) echo avx2 ;;
-    *neon* | *mmla* | *sdot* | plugins/llamafile/pairs.h) echo neon ;;
+    plugins/llamafile/*/row_block_avx2.h | plugins/llamafile/*/bounded*) echo avx2 ;;
+    *neon* | *mmla* | *sdot*) echo neon ;;
     *simd/avx512* | *decode_avx512.h | *vbmi* | *int4_group/dequantize* | \
         plugins/attention/pairs* | plugins/attention/tiles* | plugins/attention/rows_split.h | \
         plugins/rawint4/expand.h | \
-        plugins/llamafile/block* | plugins/llamafile/paired.h | plugins/llamafile/shared.h) echo avx512 ;;
+        plugins/llamafile/*/*row_block* | plugins/llamafile/pack/shared_scale.h) echo avx512 ;;
     *avx2* | *x86* | plugins/avx512_fp8/shifted_tmpl.h) echo avx2 ;;
-    *simd/scalar* | *decode_scalar.h | plugins/llamafile/dequantize.h) echo scalar ;;
+    *simd/scalar* | *decode_scalar.h | plugins/llamafile/multiply/dequantize.h) echo scalar ;;
     *) echo scalar $own ;;
     esac
 }

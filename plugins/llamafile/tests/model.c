@@ -38,7 +38,7 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
            check_sums(block, 2 * g + 1, scale);
 }
 
-/* The least scale that a group may have: see shared.h. */
+/* The least scale that a group may have: see shared_scale.h. */
 static double find_least(const float *x, bool halves)
 {
     double least = 0, all = 0;
@@ -91,7 +91,7 @@ static bool read_superblock(const uint8_t *block, bool halves, const float *x, d
     return true;
 }
 
-/* The least scale that a group whose sums are bounded may have: see bounded.h. */
+/* The least scale that a group whose sums are bounded may have: see bounded_sums.h. */
 static double find_bounded_least(const float *x)
 {
     double least = 0;

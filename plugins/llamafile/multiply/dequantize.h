@@ -8,12 +8,11 @@
  *                           most. Else a weight is what llamafile_codes_dequantize makes of it, to the bit,
  *                           rounded once
  */
-#ifndef KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
-#define KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_DEQUANTIZE_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_DEQUANTIZE_H
 
-#include "plugins/llamafile/bring.h"
-#include "plugins/llamafile/dots.h"
-#include "plugins/llamafile/scale.h"
+#include "plugins/llamafile/multiply/prefetch.h"
+#include "plugins/llamafile/multiply/dots.h"
 
 #ifdef EXPANDS_CODES
 #include "plugins/common/simd/avx512_expand.h"

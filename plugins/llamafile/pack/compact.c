@@ -31,7 +31,7 @@
  *                        nibble, of 2p + 1 in the high one
  *     q1_0               2 float16, each for 128 weights
  */
-#include "plugins/llamafile/compact.h"
+#include "plugins/llamafile/pack/compact.h"
 
 #include "core/weights/decode/grids.h"
 #include "plugins/common/simd/numbers.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bring.h - prefetches of the next lines of a half panel. */
-#ifndef KT_PLUGINS_LLAMAFILE_BRING_H
-#define KT_PLUGINS_LLAMAFILE_BRING_H
+/* prefetch.h - prefetches of the next lines of a half panel. */
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_PREFETCH_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_PREFETCH_H
 
 #include "plugins/common/gemm/prefetch.h"
 #include "plugins/common/simd/simd.h"

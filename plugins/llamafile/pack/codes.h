@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codes.h - one row's superblock between the source's blocks, the panel and float32. */
-#ifndef KT_PLUGINS_LLAMAFILE_CODES_H
-#define KT_PLUGINS_LLAMAFILE_CODES_H
+#ifndef KT_PLUGINS_LLAMAFILE_PACK_CODES_H
+#define KT_PLUGINS_LLAMAFILE_PACK_CODES_H
 
 #include "plugins/llamafile/llamafile.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shared.h - packing of activation rows whose superblocks share a scale (WORD_SHARED).
+ * shared_scale.h - packing of activation rows whose superblocks share a scale (WORD_SHARED).
  *
  * Group g of 32 columns has the scale unit * n of its superblock, n = 1..16: the least that holds its largest
  * number, max|x| / 127, and the sums of |q| that pairs of int16 can take, rounded up to a sixteenth of the
  * largest group's. So integer scales of weights take n as a factor, and only superblocks have float parts.
  * A superblock with an infinity or NaN gets q = 0 and a unit of NaN, one below 2^-110 is zero.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_SHARED_H
-#define KT_PLUGINS_LLAMAFILE_SHARED_H
+#ifndef KT_PLUGINS_LLAMAFILE_PACK_SHARED_SCALE_H
+#define KT_PLUGINS_LLAMAFILE_PACK_SHARED_SCALE_H
 
 #include "plugins/llamafile/llamafile.h"
 

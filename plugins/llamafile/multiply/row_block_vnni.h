@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks_int32.h - the products of a half panel with 2 to 8 rows of a block, for AVX-512 with VNNI: the same
- * numbers in the same order as product.h's, so a row has the same bits. vpdpbusd takes a quad of activations
- * from memory and broadcasts it. `panels` is 1, or 2: both half panels of a panel, with 8 rows; then a quad
- * is loaded once for both, as a CPU that multiplies twice a cycle loads no more than that, too. Arrays of 8
- * are those of a half panel's rows.
+ * row_block_vnni.h - the products of a half panel with 2 to 8 rows of a block, for AVX-512 with VNNI: the
+ * same numbers in the same order as few_rows.h's, so a row has the same bits. vpdpbusd takes a quad of
+ * activations from memory and broadcasts it. `panels` is 1, or 2: both half panels of a panel, with 8 rows;
+ * then a quad is loaded once for both, as a CPU that multiplies twice a cycle loads no more than that, too.
+ * Arrays of 8 are those of a half panel's rows.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_INT32_H
-#define KT_PLUGINS_LLAMAFILE_BLOCKS_INT32_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_VNNI_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_VNNI_H
 
-#include "plugins/llamafile/blocks.h"
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/multiply/row_block.h"
+#include "plugins/llamafile/multiply/few_rows.h"
 
 /* Vectors that wait in memory, as registers are scarce: if the compiler knew where, it would choose others.
  */
@@ -167,7 +167,7 @@ INLINE void dot_block(struct traits t, int panels, int rows, const struct group 
     }
 }
 
-/* ---- scales: the float parts, in scale.h's order ---- */
+/* ---- scales: the float parts, in dots.h's order ---- */
 
 /* Sums of two half panels wait in memory, at `sums`: registers are scarce. */
 INLINE void add_block_group(struct traits t, int panels, int rows, const struct group *views,

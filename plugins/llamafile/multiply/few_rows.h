@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the products of a half panel with a few rows of activations: out[r * PANEL_ROWS + i]. A row's
+ * few_rows.h - the products of a half panel with a few rows of activations: out[r * PANEL_ROWS + i]. A row's
  * result does not depend on the rows beside it, nor on their number. Integer parts are exact, and float
  * parts have one order on all levels, so results agree to the bit; rows whose superblocks share a scale are
- * multiplied elsewhere (paired.h), and those whose sums are bounded have scales of their own (bounded.h).
+ * multiplied elsewhere (row_block_shared_scale.h), and those whose sums are bounded have scales of their own
+ * (bounded_sums.h).
  *
  * LIGHT_AHEAD: 1 where a row or two of whole bytes or floats prefetch as far ahead as others; default 0.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
-#define KT_PLUGINS_LLAMAFILE_PRODUCT_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_FEW_ROWS_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_FEW_ROWS_H
 
 #ifndef LIGHT_AHEAD
 #define LIGHT_AHEAD 0
 #endif
 
 #include "plugins/common/gemm/prefetch.h"
-#include "plugins/llamafile/bring.h"
-#include "plugins/llamafile/dots.h"
+#include "plugins/llamafile/multiply/prefetch.h"
+#include "plugins/llamafile/multiply/dots.h"
 #include "plugins/llamafile/llamafile.h"
-#include "plugins/llamafile/quantize.h"
-#include "plugins/llamafile/scale.h"
-#include "plugins/llamafile/sums.h"
+#include "plugins/llamafile/pack/activations.h"
+#include "plugins/llamafile/multiply/lookup_sums.h"
 #ifdef ROWS_BOUNDED
-#include "plugins/llamafile/bounded_dots.h"
+#include "plugins/llamafile/multiply/bounded_dots.h"
 #endif
 
 INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf total[][VEC_PARTS],
@@ -61,8 +61,8 @@ INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
     }
 }
 
-#ifdef DOTS_PAIRED
-#include "plugins/llamafile/pairs.h"
+#ifdef DOTS_SMMLA
+#include "plugins/llamafile/multiply/smmla.h"
 #endif
 
 INLINE void add_group(struct traits t, int rows, struct group group, const uint8_t *const *x, uint64_t at,
@@ -85,7 +85,7 @@ INLINE void add_group(struct traits t, int rows, struct group group, const uint8
             add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
         return;
     }
-#ifdef DOTS_PAIRED
+#ifdef DOTS_SMMLA
     add_group_pairs(t, rows, group, x, at, total, sums, minima);
 #else
     /* A real loop, whose count compilers do not know: if it is unrolled, they keep the activations of the

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * half_panels_tmpl.h - the functions of each format, made once per level.
+ * half_panel_tmpl.h - the functions of each format, made once per level.
  *
  * Parameters  BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a half panel: 1, 2 or 4
  *             DEQUANTIZES                  1: half panels can be dequantized to tiles of bfloat16
  *                 (dequantize.h)
- *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
- *             ROWS_BLOCKED                 defined: several rows lie in blocks (blocks.h), of all formats but
- *                 the compact forms and floats
- *             BORROWS_AVX2                 defined: level avx2's functions multiply all but several rows of
- *                 some formats (EACH_WIDE); wants ROWS_BLOCKED
- *             BORROWS_VNNI                 defined: level avx512_vnni's functions multiply all formats whose
- *                 codes are not looked up, which is all that VBMI is for; wants ROWS_PAIRED
- *             ROWS_PAIRED                  defined: rows whose superblocks share a scale are multiplied as
- *                 pairs (paired.h); wants ROWS_BLOCKED
- *             ROWS_BOUNDED                 defined: rows of some formats have bounded sums (bounded.h), which
- *                 int16 hold by twos; wants ROWS_BLOCKED
+ *             DOTS_SMMLA                  defined: two rows of activations go together (smmla.h)
+ *             ROWS_BLOCKED                 defined: several rows lie in blocks (row_block.h), of all formats
+ * but the compact forms and floats BORROWS_AVX2                 defined: level avx2's functions multiply all
+ * but several rows of some formats (EACH_WIDE); wants ROWS_BLOCKED BORROWS_VNNI                 defined:
+ * level avx512_vnni's functions multiply all formats whose codes are not looked up, which is all that VBMI is
+ * for; wants ROWS_SHARE_SCALE ROWS_SHARE_SCALE                  defined: rows whose superblocks share a scale
+ * are multiplied as pairs (row_block_shared_scale.h); wants ROWS_BLOCKED ROWS_BOUNDED defined: rows of some
+ * formats have bounded sums (bounded_sums.h), which int16 hold by twos; wants ROWS_BLOCKED
  */
-#ifndef KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
-#define KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_HALF_PANEL_TMPL_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_HALF_PANEL_TMPL_H
 
 #ifndef BLOCK_QUANTS
 #error "llamafile/half_panels_tmpl.h: define BLOCK_QUANTS"
@@ -31,19 +28,20 @@
 #endif
 
 #include "plugins/llamafile/formats.h"
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/multiply/few_rows.h"
 
 #if DEQUANTIZES
-#include "plugins/llamafile/dequantize.h"
+#include "plugins/llamafile/multiply/dequantize.h"
 #endif
 #ifdef ROWS_BLOCKED
-#include "plugins/llamafile/block_rows.h"
+#include "plugins/llamafile/multiply/fill_row_blocks.h"
 #endif
 
 /* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
 typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
                               const uint8_t *const *sums, uint64_t distance, float *out);
-/* ... and those with 2 to 8 rows that lie in blocks (blocks.h); with 5 to 32 rows of several blocks of 4. */
+/* ... and those with 2 to 8 rows that lie in blocks (row_block.h); with 5 to 32 rows of several blocks of 4.
+ */
 typedef void (*block_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, uint64_t distance,
                          float *out);
 typedef void (*blocks_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, unsigned rows,
@@ -159,16 +157,16 @@ struct half_panel_kernel {
     blocks_fn several;         /* more rows than a block of 4 */
 };
 
-/* Of ROWS_PAIRED: those that multiply pairs (paired.h), by a row too. */
-struct paired_kernel {
+/* Of ROWS_SHARE_SCALE: those that multiply pairs (row_block_shared_scale.h), by a row too. */
+struct shared_scale_kernel {
     uint32_t dtype;
     block_fn multiply[8]; /* 1 to 8 rows */
     both_fn both;
 };
 
-/* find_kernel, find_paired_kernel and find_both of level avx512_vnni. */
+/* find_kernel, find_shared_scale_kernel and find_both of level avx512_vnni. */
 const struct half_panel_kernel *llamafile_avx512_vnni_kernel(uint32_t dtype, bool compact);
-const struct paired_kernel *llamafile_avx512_vnni_paired(uint32_t dtype);
+const struct shared_scale_kernel *llamafile_avx512_vnni_shared_scale(uint32_t dtype);
 both_fn llamafile_avx512_vnni_both(uint32_t dtype, bool shared);
 
 /* find_kernel and pack_lines of level avx2. */
@@ -208,46 +206,46 @@ EACH_QUANT(QUANT_PRODUCTS)
 #endif
 
 #ifdef BORROWS_VNNI
-#define find_paired_kernel(dtype) llamafile_avx512_vnni_paired(dtype)
+#define find_shared_scale_kernel(dtype) llamafile_avx512_vnni_shared_scale(dtype)
 #define find_both(dtype, shared) llamafile_avx512_vnni_both(dtype, shared)
-#elif defined ROWS_PAIRED
-#define PAIRED_PRODUCT(name, rows, ...)                                                                     \
+#elif defined ROWS_SHARE_SCALE
+#define SHARED_SCALE_PRODUCT(name, rows, ...)                                                               \
     static void name##_pairs_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block,            \
                                     uint64_t distance, float *out)                                          \
     {                                                                                                       \
         multiply_pairs((struct traits)MAKE_TRAITS(__VA_ARGS__), 1, rows, half_panel, 0, k, block, distance, \
                        out);                                                                                \
     }
-#define BOTH_PAIRED(name, ...)                                                                            \
+#define BOTH_SHARED_SCALE(name, ...)                                                                      \
     static void name##_both(const uint8_t *half_panel, uint64_t second, uint64_t k, const uint8_t *block, \
                             uint64_t distance, float *out)                                                \
     {                                                                                                     \
         multiply_pairs((struct traits)MAKE_TRAITS(__VA_ARGS__), 2, 8, half_panel, second, k, block,       \
                        distance, out);                                                                    \
     }
-#define PAIRED_PRODUCTS(name, ...)       \
-    BOTH_PAIRED(name, __VA_ARGS__)       \
-    PAIRED_PRODUCT(name, 1, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 2, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 3, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 4, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 5, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 6, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 7, __VA_ARGS__) \
-    PAIRED_PRODUCT(name, 8, __VA_ARGS__)
-EACH_PAIRED(PAIRED_PRODUCTS)
+#define SHARED_SCALE_PRODUCTS(name, ...)       \
+    BOTH_SHARED_SCALE(name, __VA_ARGS__)       \
+    SHARED_SCALE_PRODUCT(name, 1, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 2, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 3, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 4, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 5, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 6, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 7, __VA_ARGS__) \
+    SHARED_SCALE_PRODUCT(name, 8, __VA_ARGS__)
+EACH_SHARED_SCALE(SHARED_SCALE_PRODUCTS)
 
-#define PAIRED_KERNEL(name, dtype, ...)                                                               \
+#define SHARED_SCALE_KERNEL(name, dtype, ...)                                                         \
     {dtype,                                                                                           \
      {name##_pairs_1, name##_pairs_2, name##_pairs_3, name##_pairs_4, name##_pairs_5, name##_pairs_6, \
       name##_pairs_7, name##_pairs_8},                                                                \
      name##_both},
 
-static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
+static const struct shared_scale_kernel *find_shared_scale_kernel(uint32_t dtype)
 {
-    static const struct paired_kernel kernels[] = {EACH_PAIRED(PAIRED_KERNEL)};
-    const struct paired_kernel *kernel = kernels;
-    while (kernel->dtype != dtype) /* dtype_is_paired */
+    static const struct shared_scale_kernel kernels[] = {EACH_SHARED_SCALE(SHARED_SCALE_KERNEL)};
+    const struct shared_scale_kernel *kernel = kernels;
+    while (kernel->dtype != dtype) /* dtype_shares_scale */
         kernel++;
     return kernel;
 }
@@ -265,12 +263,12 @@ ROW_Q8_0(BOTH_PANELS)
 static both_fn find_both(uint32_t dtype, bool shared)
 {
     if (shared)
-        return find_paired_kernel(dtype)->both;
+        return find_shared_scale_kernel(dtype)->both;
     return dtype == KT_DTYPE_Q8_0 ? q8_0_both : NULL;
 }
 #endif
 #ifdef ROWS_BOUNDED
-/* Those with rows whose sums are bounded (bounded.h). */
+/* Those with rows whose sums are bounded (bounded_sums.h). */
 #define BOUNDED_PRODUCTS(name, dtype, block, bytes, bits, head, scale, unit, offset, compact) \
     BLOCK_PRODUCTS(name##_bounded, dtype, block, bytes, bits, head, scale, unit, BOUNDED_OFFSET, compact)
 EACH_BOUNDED(BOUNDED_PRODUCTS)

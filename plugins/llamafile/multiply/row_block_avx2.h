@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks_parts.h - the products of a half panel with 2 to 4 rows of a block, or with 5 to 32 of several, for
- * vectors of 8 rows: AVX2, whose dot products are gathered in int16, and AVX-VNNI. The same numbers in the
- * same order as product.h's, so a row has the same bits.
+ * row_block_avx2.h - the products of a half panel with 2 to 4 rows of a block, or with 5 to 32 of several,
+ * for vectors of 8 rows: AVX2, whose dot products are gathered in int16, and AVX-VNNI. The same numbers in
+ * the same order as few_rows.h's, so a row has the same bits.
  *
  * The register tile is 16 rows of weights by 4 of activations: 8 sums, which stay in registers for a group or
  * half of one, while the float sums of a superblock wait in memory. With several blocks the first one leaves
  * the codes of the superblock in L1, as it has decoded them, for the others.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_PARTS_H
-#define KT_PLUGINS_LLAMAFILE_BLOCKS_PARTS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_AVX2_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_AVX2_H
 
-#include "plugins/llamafile/blocks.h"
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/multiply/row_block.h"
+#include "plugins/llamafile/multiply/few_rows.h"
 
 #define DECODED_QUAD (4 * TILE_ROWS) /* bytes of 4 columns of 16 rows */
 #define DECODED_GROUP (8 * DECODED_QUAD)
@@ -48,7 +48,7 @@ INLINE void take_codes(struct traits t, const struct block_group *group, const s
 }
 
 /* The start of row r's dot products over half a group where these have scales of their own, or over a group:
- * minus what the offset of the codes adds. int32 begin at START_BASE, so that they are float32 (scale.h). */
+ * minus what the offset of the codes adds. int32 begin at START_BASE, so that they are float32 (dots.h). */
 INLINE vdot start_row(struct traits t, const uint8_t *acts, int r, int half)
 {
 #if VEC_DOT_WIDE

@@ -3,10 +3,10 @@
  * compact.h - one row's superblock in the compact form: points of grids by their numbers, as the source has
  * them. llamafile.h says how 16 rows lie in a half panel.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_COMPACT_H
-#define KT_PLUGINS_LLAMAFILE_COMPACT_H
+#ifndef KT_PLUGINS_LLAMAFILE_PACK_COMPACT_H
+#define KT_PLUGINS_LLAMAFILE_PACK_COMPACT_H
 
-#include "plugins/llamafile/codes.h"
+#include "plugins/llamafile/pack/codes.h"
 
 struct llamafile_compact {
     uint8_t index[64]; /* compact_bytes of each group: low bytes of 32 points of 8 weights, or of 64 of 4 */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sums.h - weights of one or two bits whose products are not multiplied but looked up, where the set of
- * vectors has that (VEC_SUMS): tables of the sums that a row's activations make with them. A product makes
+ * lookup_sums.h - weights of one or two bits whose products are not multiplied but looked up, where the set
+ * of vectors has that (VEC_SUMS): tables of the sums that a row's activations make with them. A product makes
  * them in its scratch, for a row block at a time.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_SUMS_H
-#define KT_PLUGINS_LLAMAFILE_SUMS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_LOOKUP_SUMS_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_LOOKUP_SUMS_H
 
-#include "plugins/llamafile/grids.h"
-#include "plugins/llamafile/scale.h"
+#include "plugins/llamafile/multiply/grids.h"
+#include "plugins/llamafile/multiply/dots.h"
 
 /* Has a projection's format sums? */
 INLINE bool has_sums(uint32_t dtype, bool compact)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantize.h - packing of activation rows, on vectors.
+ * activations.h - packing of activation rows, on vectors.
  *
  * A group of 32 values x becomes int8 q and one scale d = max|x| / 127, q = x * (127 / max|x|) to the
  * nearest integer: |x - d q| <= d/2 but for rounding. A group with an infinity or NaN gets q = 0 and a
  * scale of NaN, which makes the outputs of its row, and of no other, NaN. Below 2^-118, where 127 / max|x|
  * would overflow, a group is zero.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_QUANTIZE_H
-#define KT_PLUGINS_LLAMAFILE_QUANTIZE_H
+#ifndef KT_PLUGINS_LLAMAFILE_PACK_ACTIVATIONS_H
+#define KT_PLUGINS_LLAMAFILE_PACK_ACTIVATIONS_H
 
 #include "plugins/llamafile/llamafile.h"
 
 #include "plugins/common/simd/simd.h"
-#ifdef ROWS_PAIRED
-#include "plugins/llamafile/shared.h"
+#ifdef ROWS_SHARE_SCALE
+#include "plugins/llamafile/pack/shared_scale.h"
 #endif
 #ifdef ROWS_BOUNDED
-#include "plugins/llamafile/bounded.h"
+#include "plugins/llamafile/pack/bounded_sums.h"
 #endif
 
 #include <float.h>
@@ -104,7 +104,7 @@ INLINE void quantize_groups(const float *x, uint8_t *block)
 }
 
 /* How a row is quantized: each group with a scale; superblocks share one, with halves of groups as pairs or
- * with groups (shared.h); groups whose sums are bounded. */
+ * with groups (shared_scale.h); groups whose sums are bounded. */
 enum row_rule { RULE_GROUPS, RULE_HALVES_SHARED, RULE_GROUPS_SHARED, RULE_BOUNDED };
 
 INLINE enum row_rule find_row_rule(const struct kt_layout *layout, enum kt_stage stage)
@@ -125,7 +125,7 @@ INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum row_r
     for (uint64_t c = 0; c < k; c += SUPERBLOCK) {
         unsigned n = k - c < SUPERBLOCK ? (unsigned)(k - c) : SUPERBLOCK;
         read_source(from, dtype, c, n, x);
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
         if (quants && (rule == RULE_HALVES_SHARED || rule == RULE_GROUPS_SHARED))
             quantize_superblock(x, rule == RULE_HALVES_SHARED, offset, quants + c / SUPERBLOCK * ACT_SIZE);
 #endif

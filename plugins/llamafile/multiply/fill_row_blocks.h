@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block_rows.h - a product's rows of activations as blocks in its scratch, in the form that its formats want.
+/* fill_row_blocks.h - a product's rows of activations as blocks in its scratch, in the form that its formats
+ * want.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_BLOCK_ROWS_H
-#define KT_PLUGINS_LLAMAFILE_BLOCK_ROWS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_FILL_ROW_BLOCKS_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_FILL_ROW_BLOCKS_H
 
 #include "plugins/common/simd/simd.h"
 
 #if VEC_DOT_WIDE && VEC_PARTS == 1
-#include "plugins/llamafile/blocks_int32.h"
+#include "plugins/llamafile/multiply/row_block_vnni.h"
 #else
-#include "plugins/llamafile/blocks_parts.h"
+#include "plugins/llamafile/multiply/row_block_avx2.h"
 #endif
-#ifdef ROWS_PAIRED
-#include "plugins/llamafile/paired.h"
+#ifdef ROWS_SHARE_SCALE
+#include "plugins/llamafile/multiply/row_block_shared_scale.h"
 #endif
 
 /* Bytes of a block of a stage. */
 INLINE uint64_t size_stage_block(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t k = stage_k(layout, stage);
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
     if (has_shared_scales(layout, stage))
-        return size_paired_block(k);
+        return size_shared_scale_block(k);
 #endif
     return size_block(k);
 }
@@ -53,9 +54,9 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
         const uint8_t *from = find_act_row(job, stage, row),
                       *next = row + 1 < end ? find_act_row(job, stage, row + 1) : from;
         uint8_t *to = blocks + i / BLOCKED_ROWS * size;
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
         if (shared) {
-            copy_paired_row(from, next, groups, r, end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS, to);
+            copy_shared_scale_row(from, next, groups, r, end - begin - (i - r) == 1 ? 1 : BLOCKED_ROWS, to);
             continue;
         }
 #endif
@@ -66,7 +67,7 @@ static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint3
     }
 }
 
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
 /* Superblocks share a scale where all projections of a stage have the same format and that multiplies pairs.
  */
 static void choose_shared_scales(struct kt_layout *layout)
@@ -74,9 +75,9 @@ static void choose_shared_scales(struct kt_layout *layout)
     const struct kt_format *format = layout->shape.format;
     layout->words[WORD_SHARED] = 0;
     if (!is_linear(&layout->shape) && format[KT_GATE].dtype == format[KT_UP].dtype &&
-        dtype_is_paired(format[KT_GATE].dtype))
+        dtype_shares_scale(format[KT_GATE].dtype))
         layout->words[WORD_SHARED] |= 1u << KT_STAGE_GATE_UP;
-    if (dtype_is_paired(format[KT_DOWN].dtype))
+    if (dtype_shares_scale(format[KT_DOWN].dtype))
         layout->words[WORD_SHARED] |= 1u << KT_STAGE_DOWN;
 }
 
@@ -100,7 +101,7 @@ static void choose_bounded_sums(struct kt_layout *layout)
 static void lay_out_blocks(struct kt_layout *layout, uint64_t most)
 {
     uint64_t room = 0;
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
     choose_shared_scales(layout);
 #endif
 #ifdef ROWS_BOUNDED

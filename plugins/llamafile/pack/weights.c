@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - source views to half panels, and half panels back to rows of float32. */
+/* weights.c - source views to half panels, and half panels back to rows of float32. */
 #include "plugins/common/simd/numbers.h"
 #include "plugins/common/simd/attributes.h"
-#include "plugins/llamafile/codes.h"
-#include "plugins/llamafile/compact.h"
+#include "plugins/llamafile/pack/codes.h"
+#include "plugins/llamafile/pack/compact.h"
 
 #include "plugins/common/bf16/layout_tmpl.h"
 

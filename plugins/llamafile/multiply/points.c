@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* points.c - the points of the i-quants' grids as weights, made by the compiler. */
-#include "plugins/llamafile/points.h"
+#include "plugins/llamafile/multiply/points.h"
 
 /* Digit j of a point of 8 digits (2 bits each), of 4 (4 bits each), and what is made of all. */
 #define DIGIT2(point, j) ((uint64_t)((point) >> 2 * (j)&3))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bounded_dots.h - dot products of rows whose sums are bounded (bounded.h), which fit into int16 by twos. */
-#ifndef KT_PLUGINS_LLAMAFILE_BOUNDED_DOTS_H
-#define KT_PLUGINS_LLAMAFILE_BOUNDED_DOTS_H
+/* bounded_dots.h - dot products of rows whose sums are bounded (bounded_sums.h), which fit into int16 by
+ * twos. */
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_BOUNDED_DOTS_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_BOUNDED_DOTS_H
 
-#include "plugins/llamafile/dots.h"
+#include "plugins/llamafile/multiply/dots.h"
 
 /* What is multiplied with columns 8c..8c+7: quads of q, and where their sum starts. */
 struct bounded_quads {

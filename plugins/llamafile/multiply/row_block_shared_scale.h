@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * paired.h - the products of a half panel with 1 to 8 rows of activations whose superblocks share a scale
- * (shared.h), for AVX-512 with VNNI and formats whose superblocks have integer scales; and of both half
- * panels of a panel with 8 rows, as in blocks_int32.h.
+ * row_block_shared_scale.h - the products of a half panel with 1 to 8 rows of activations whose superblocks
+ * share a scale (shared_scale.h), for AVX-512 with VNNI and formats whose superblocks have integer scales;
+ * and of both half panels of a panel with 8 rows, as in row_block_vnni.h.
  *
  * vpdpbusd, vpmulld, vpdpwssd and FMA take turns in one unit, so what counts is how few of them are not
  * vpdpbusd. The dot products of two groups, or of both halves of a group, fit into int16: the first is
@@ -10,40 +10,40 @@
  * both by their scales. The lower half starts at 2^15, which keeps it from borrowing, and one xor takes that
  * away again: all integers are exact, and so is their sum over a superblock, whose float parts come last.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_PAIRED_H
-#define KT_PLUGINS_LLAMAFILE_PAIRED_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_SHARED_SCALE_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_SHARED_SCALE_H
 
-#include "plugins/llamafile/blocks_int32.h"
+#include "plugins/llamafile/multiply/row_block_vnni.h"
 
 /* A group of a block of n rows, 8 or, of a row by itself, 1: offsets in bytes of what row 0 has, n times. */
-#define PAIRED_Q BLOCK_Q /* int8[n][32] */
-#define PAIRED_FACTOR 32 /* uint16[n][2]: of the scales, the second of a pair first */
-#define PAIRED_START 36  /* int32[n][2]: where the dot products of halves start */
-#define PAIRED_SUM 44    /* int16[n][2]: factor * sum of q, in the order of factors */
-#define PAIRED_UNIT 48   /* float[n] */
-#define PAIRED_SIZE 52
+#define SHARED_SCALE_Q BLOCK_Q /* int8[n][32] */
+#define SHARED_SCALE_FACTOR 32 /* uint16[n][2]: of the scales, the second of a pair first */
+#define SHARED_SCALE_START 36  /* int32[n][2]: where the dot products of halves start */
+#define SHARED_SCALE_SUM 44    /* int16[n][2]: factor * sum of q, in the order of factors */
+#define SHARED_SCALE_UNIT 48   /* float[n] */
+#define SHARED_SCALE_SIZE 52
 
-INLINE uint64_t size_paired_block(uint64_t k)
+INLINE uint64_t size_shared_scale_block(uint64_t k)
 {
-    return k / GROUP * PAIRED_SIZE * BLOCKED_ROWS;
+    return k / GROUP * SHARED_SCALE_SIZE * BLOCKED_ROWS;
 }
 
 /* ---- copies ---- */
 
 /* Row r of a block of n rows, as copy_row. */
-INLINE void copy_paired_row(const uint8_t *act, const uint8_t *next, uint64_t groups, unsigned r, unsigned n,
-                            uint8_t *to)
+INLINE void copy_shared_scale_row(const uint8_t *act, const uint8_t *next, uint64_t groups, unsigned r,
+                                  unsigned n, uint8_t *to)
 {
-    for (uint64_t g = 0; g < groups; g++, to += n * PAIRED_SIZE) {
+    for (uint64_t g = 0; g < groups; g++, to += n * SHARED_SCALE_SIZE) {
         const uint8_t *from = act + g / 8 * ACT_SIZE;
         const uint8_t *pairs = from + ACT_PAIRS + PAIRS_SIZE * (g % 8);
         if (g % 8 == 0)
             ask_for_next(next, g);
-        memcpy(to + n * PAIRED_Q + GROUP * r, from + ACT_Q + GROUP * (g % 8), GROUP);
-        memcpy(to + n * PAIRED_FACTOR + 4 * r, pairs + PAIRS_FACTOR, 4);
-        memcpy(to + n * PAIRED_START + 8 * r, pairs + PAIRS_START, 8);
-        memcpy(to + n * PAIRED_SUM + 4 * r, pairs + PAIRS_SUM, 4);
-        memcpy(to + n * PAIRED_UNIT + 4 * r, from + ACT_UNIT, 4);
+        memcpy(to + n * SHARED_SCALE_Q + GROUP * r, from + ACT_Q + GROUP * (g % 8), GROUP);
+        memcpy(to + n * SHARED_SCALE_FACTOR + 4 * r, pairs + PAIRS_FACTOR, 4);
+        memcpy(to + n * SHARED_SCALE_START + 8 * r, pairs + PAIRS_START, 8);
+        memcpy(to + n * SHARED_SCALE_SUM + 4 * r, pairs + PAIRS_SUM, 4);
+        memcpy(to + n * SHARED_SCALE_UNIT + 4 * r, from + ACT_UNIT, 4);
     }
 }
 
@@ -81,7 +81,7 @@ INLINE void add_half_pair(struct traits t, int panels, int rows, const struct gr
                           const uint8_t *group, vi *sums)
 {
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS;
-    const uint8_t *starts = group + n * PAIRED_START;
+    const uint8_t *starts = group + n * SHARED_SCALE_START;
     struct planes planes[2] = {{.one = vi_dot_zero()}};
     vi dots[2][8], scales[2];
     UNROLL_FOR (int p = 0; p < panels; p++) {
@@ -98,7 +98,7 @@ INLINE void add_half_pair(struct traits t, int panels, int rows, const struct gr
     add_panels_columns(t, panels, rows, views, planes, group, 2, 4, dots);
     UNROLL_FOR (int p = 0; p < panels; p++)
         scales[p] = load_pair_scales(t, views[p]);
-    add_pairs(panels, rows, scales, dots, group + n * PAIRED_FACTOR, sums);
+    add_pairs(panels, rows, scales, dots, group + n * SHARED_SCALE_FACTOR, sums);
 }
 
 INLINE void add_group_pair(struct traits t, int panels, int rows, const struct group *views,
@@ -115,7 +115,7 @@ INLINE void add_group_pair(struct traits t, int panels, int rows, const struct g
             dots[p][r] = vi_dot_zero();
     }
     add_panels_columns(t, panels, rows, views, planes, group, 0, 4, dots);
-    group += n * PAIRED_SIZE;
+    group += n * SHARED_SCALE_SIZE;
     UNROLL_FOR (int p = 0; p < panels; p++) {
         next[p] = views[p];
         next[p].codes += 64 * t.bits;
@@ -125,7 +125,7 @@ INLINE void add_group_pair(struct traits t, int panels, int rows, const struct g
             dots[p][r] = vi_or(vi_to_upper16(dots[p][r]), vi_set32(0x8000));
     }
     add_panels_columns(t, panels, rows, next, planes, group, 0, 4, dots);
-    add_pairs(panels, rows, scales, dots, group + n * PAIRED_FACTOR, sums);
+    add_pairs(panels, rows, scales, dots, group + n * SHARED_SCALE_FACTOR, sums);
 }
 
 /* The sums of a superblock's minima, whose groups are at `group`: exact in float32, being below 2^24. */
@@ -135,9 +135,9 @@ INLINE void add_pair_minima(struct traits t, int rows, const uint8_t *scales, co
     const unsigned n = rows == 1 ? 1 : BLOCKED_ROWS, step = has_half_groups(t.dtype) ? 1 : 2;
     UNROLL_FOR (int r = 0; r < rows; r++)
         minima[r] = vi_dot_zero();
-    for (unsigned g = 0; g < 8; g += step, group += step * n * PAIRED_SIZE) {
+    for (unsigned g = 0; g < 8; g += step, group += step * n * SHARED_SCALE_SIZE) {
         const uint8_t *from = scales + 128 + 16 * g,
-                      *sums = group + (step - 1) * n * PAIRED_SIZE + n * PAIRED_SUM;
+                      *sums = group + (step - 1) * n * SHARED_SCALE_SIZE + n * SHARED_SCALE_SUM;
         vi min = step == 2 ? vi_join16(vi_widen_u8(from, 0), vi_widen_u8(from + 16, 0)) : vi_dot_zero();
         if (t.dtype == KT_DTYPE_Q2_K)
             min = vi_join16(vi_high_u4(scales + 32 * g), vi_high_u4(scales + 32 * g + 16));
@@ -162,8 +162,8 @@ INLINE void end_pairs(struct traits t, int rows, const uint8_t *head, const uint
             total[r] = vf_fnma(dmin, vf_from_int(minima[r]), total[r]);
     }
     UNROLL_FOR (int r = 0; r < rows; r++)
-        vf_store(out + r * PANEL_ROWS,
-                 vf_fma(total[r], vf_splat(group + n * PAIRED_UNIT + 4 * r), vf_load(out + r * PANEL_ROWS)));
+        vf_store(out + r * PANEL_ROWS, vf_fma(total[r], vf_splat(group + n * SHARED_SCALE_UNIT + 4 * r),
+                                              vf_load(out + r * PANEL_ROWS)));
 }
 
 /* Half panels, one or two; `second` is the offset of the other. */
@@ -171,7 +171,7 @@ INLINE void multiply_pairs(struct traits t, int panels, int rows, const uint8_t 
                            uint64_t k, const uint8_t *block, uint64_t distance, float *out)
 {
     const unsigned step = has_half_groups(t.dtype) ? 1 : 2,
-                   size = PAIRED_SIZE * (rows == 1 ? 1 : BLOCKED_ROWS);
+                   size = SHARED_SCALE_SIZE * (rows == 1 ? 1 : BLOCKED_ROWS);
     const uint8_t *scales = half_panel, *head = NULL;
     vi registers[2 * 8], *sums = registers;
     if (panels == 2)

@@ -3,16 +3,16 @@
  * gemv_tmpl.h - few rows with panels of two half panels: what plugins/common asks of panels of codes.
  *
  * Parameters  PREFETCH_BYTES  prefetch distance; 0: the machine's (struct kt_caps.stream_ahead)
- * and those of half_panels_tmpl.h and gemm/microkernel_tmpl.h.
+ * and those of half_panel_tmpl.h and gemm/microkernel_tmpl.h.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
-#define KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_GEMV_TMPL_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_GEMV_TMPL_H
 
 #ifndef PREFETCH_BYTES
 #error "llamafile/gemv_tmpl.h: define PREFETCH_BYTES"
 #endif
 
-#include "plugins/llamafile/half_panels_tmpl.h"
+#include "plugins/llamafile/multiply/half_panel_tmpl.h"
 
 #define EPILOGUE_H "plugins/common/bf16/epilogue.h"
 
@@ -22,8 +22,8 @@ struct half_panel {
     const uint8_t *data;
     uint64_t at;         /* offset of the part of an activation row that the kernel reads */
     const uint8_t *sums; /* tables of the row block's first row, where they have been made */
-#ifdef ROWS_PAIRED
-    const struct paired_kernel *paired; /* NULL: its rows' superblocks share no scale */
+#ifdef ROWS_SHARE_SCALE
+    const struct shared_scale_kernel *shared_scale; /* NULL: its rows' superblocks share no scale */
 #endif
 #ifdef BORROWS_AVX2
     const struct wide_kernel *wide; /* NULL: its format has none */
@@ -34,9 +34,9 @@ struct half_panels {
     uint64_t k, distance; /* bytes to prefetch ahead; 0: weights come from a cache */
     uint64_t sums_size;   /* of a row's tables */
     uint32_t row_block;
-    const uint8_t *blocks; /* of the row block (blocks.h) */
+    const uint8_t *blocks; /* of the row block (row_block.h) */
     uint64_t block_size;
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
     both_fn both; /* NULL: they differ, or are faster one by one */
 #endif
 };
@@ -65,8 +65,8 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
         .data = data,
         .at = dtype_is_float(dtype) ? floats_offset(layout, stage) : 0,
         .sums = scratch + sums_offset(layout, projection),
-#ifdef ROWS_PAIRED
-        .paired = has_shared_scales(layout, stage) ? find_paired_kernel(dtype) : NULL,
+#ifdef ROWS_SHARE_SCALE
+        .shared_scale = has_shared_scales(layout, stage) ? find_shared_scale_kernel(dtype) : NULL,
 #endif
 #ifdef BORROWS_AVX2
         .wide = find_wide(dtype),
@@ -80,13 +80,13 @@ static uint8_t *find_filled(const struct kt_product *job)
     return (uint8_t *)job->scratch + job->layout->scratch_size - filled_size(job->layout);
 }
 
-/* The scalar level takes pack.c's way for all, with which the others are compared. */
+/* The scalar level takes pack/weights.c's way for all, with which the others are compared. */
 #ifdef VEC_PLAIN
 static const llamafile_lines_fn own_lines = NULL;
 #elif defined BORROWS_AVX2
 static const llamafile_lines_fn own_lines = llamafile_avx2_lines;
 #else
-#include "plugins/llamafile/lines.h"
+#include "plugins/llamafile/pack/vectors.h"
 static const llamafile_lines_fn own_lines = pack_lines;
 #endif
 
@@ -127,7 +127,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
     const struct kt_layout *layout = job->layout;
     const uint8_t *data = find_panel(job, stage, number);
     bool down = stage == KT_STAGE_DOWN;
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
     const struct kt_format *format = layout->shape.format;
     const bool same = down || format[KT_GATE].dtype == format[KT_UP].dtype;
 #endif
@@ -143,7 +143,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         .blocks = (const uint8_t *)job->scratch + blocks_offset(job, stage),
         .block_size = size_stage_block(layout, stage),
 #endif
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
         .both =
             same ? find_both(format[down ? KT_DOWN : KT_GATE].dtype, has_shared_scales(layout, stage)) : NULL,
 #endif
@@ -158,9 +158,9 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
     const uint8_t *block = panel->blocks + x->first % panel->row_block / BLOCKED_ROWS * panel->block_size;
     block_fn multiply = rows > 1 && rows <= BLOCKED_ROWS ? half_panel->kernel->blocked[rows - 2] : NULL;
     blocks_fn several = rows > BLOCKED_ROWS ? half_panel->kernel->several : NULL;
-#ifdef ROWS_PAIRED
-    if (half_panel->paired)
-        multiply = half_panel->paired->multiply[rows - 1];
+#ifdef ROWS_SHARE_SCALE
+    if (half_panel->shared_scale)
+        multiply = half_panel->shared_scale->multiply[rows - 1];
 #endif
 #ifdef BORROWS_AVX2
     if (multiply && half_panel->wide)
@@ -178,7 +178,7 @@ INLINE bool run_block(const struct half_panels *panel, const struct half_panel *
 #define run_block(panel, half_panel, x, rows, out) false
 #endif
 
-#ifdef ROWS_PAIRED
+#ifdef ROWS_SHARE_SCALE
 /* 8 rows with both half panels at once, if these have been read for rows before: two streams from memory
  * would be slower than one. */
 INLINE bool run_both(const struct half_panels *panel, const struct act_rows *x, unsigned rows, float *out)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grids.h - the compact forms: from points of grids and numbers of three digits to weights. compact.c says
  * where their bits are. */
-#ifndef KT_PLUGINS_LLAMAFILE_GRIDS_H
-#define KT_PLUGINS_LLAMAFILE_GRIDS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_GRIDS_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_GRIDS_H
 
 #include "plugins/llamafile/llamafile.h"
-#include "plugins/llamafile/points.h"
+#include "plugins/llamafile/multiply/points.h"
 
 #include "plugins/common/simd/simd.h"
 
@@ -30,7 +30,7 @@ struct group {
     const uint8_t *codes, *scales;
     unsigned g;
     const struct found *found;
-    const uint8_t *const *sums; /* tables of the rows (sums.h), and where those of the group are */
+    const uint8_t *const *sums; /* tables of the rows (lookup_sums.h), and where those of the group are */
     uint64_t sums_at;
 };
 

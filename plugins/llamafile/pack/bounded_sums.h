@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bounded.h - rows of activations whose sums of |q| are bounded (WORD_BOUNDED), and their products with
+ * bounded_sums.h - rows of activations whose sums of |q| are bounded (WORD_BOUNDED), and their products with
  * formats whose weights are looked up in a table of signed bytes, for AVX2.
  *
  * vpmaddubsw multiplies unsigned bytes by signed ones and adds two products up as an int16, which saturates.
@@ -15,8 +15,8 @@
  * |x0 + x1| / (BOUNDED_TWO - 1) and sum|x| / (BOUNDED_FOUR - 2). Integers are those of any other way to
  * multiply such rows, and so are the bits.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_BOUNDED_H
-#define KT_PLUGINS_LLAMAFILE_BOUNDED_H
+#ifndef KT_PLUGINS_LLAMAFILE_PACK_BOUNDED_SUMS_H
+#define KT_PLUGINS_LLAMAFILE_PACK_BOUNDED_SUMS_H
 
 #include "plugins/llamafile/llamafile.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lines.h - half panels by vectors. Blocks of 16 rows are transposed as they are, 4 bytes of each row to a
+ * vectors.h - half panels by vectors. Blocks of 16 rows are transposed as they are, 4 bytes of each row to a
  * line; then lines of codes are made of lines of the source, 16 rows at once. What it makes is to the byte
- * what pack.c makes of the same rows; formats that it does not take are left to that.
+ * what weights.c makes of the same rows; formats that it does not take are left to that.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_LINES_H
-#define KT_PLUGINS_LLAMAFILE_LINES_H
+#ifndef KT_PLUGINS_LLAMAFILE_PACK_VECTORS_H
+#define KT_PLUGINS_LLAMAFILE_PACK_VECTORS_H
 
 #include "plugins/llamafile/llamafile.h"
 

@@ -6,11 +6,11 @@
  * The value tables of IQ4_NL and MXFP4 are constants of those formats (kvalues_iq4nl and kvalues_mxfp4
  * of ggml; the latter are the doubled E2M1 numbers of the OCP microscaling specification).
  */
-#include "plugins/llamafile/codes.h"
+#include "plugins/llamafile/pack/codes.h"
 
 #include "plugins/common/simd/numbers.h"
 #include "plugins/common/simd/attributes.h"
-#include "plugins/llamafile/compact.h"
+#include "plugins/llamafile/pack/compact.h"
 
 const int8_t llamafile_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks.h - rows of activations that lie together, for products of several rows (blocks_parts.h,
- * blocks_int32.h). Rows by a pointer each do not fit into the general registers, so a product copies the rows
- * of a row block into its scratch: blocks of 8 rows (of 4 where vectors have 8 rows of weights: as many as
- * registers have sums for), of each group of 32 columns all rows, with all that a group needs at constant
+ * row_block.h - rows of activations that lie together, for products of several rows (row_block_avx2.h,
+ * row_block_vnni.h). Rows by a pointer each do not fit into the general registers, so a product copies the
+ * rows of a row block into its scratch: blocks of 8 rows (of 4 where vectors have 8 rows of weights: as many
+ * as registers have sums for), of each group of 32 columns all rows, with all that a group needs at constant
  * offsets from one pointer.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_BLOCKS_H
-#define KT_PLUGINS_LLAMAFILE_BLOCKS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_ROW_BLOCK_H
 
 #include "plugins/llamafile/llamafile.h"
-#include "plugins/llamafile/scale.h"
+#include "plugins/llamafile/multiply/dots.h"
 
 #include "plugins/common/simd/simd.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* points.h - the points of the i-quants' grids as weights, for kernels that look them up. */
-#ifndef KT_PLUGINS_LLAMAFILE_POINTS_H
-#define KT_PLUGINS_LLAMAFILE_POINTS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_POINTS_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_POINTS_H
 
 #include <stdint.h>
 

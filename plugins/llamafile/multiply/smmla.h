@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pairs.h - a group of 32 columns with 2 or 4 rows of activations, by ARM's smmla: two rows of weights with
+ * smmla.h - a group of 32 columns with 2 or 4 rows of activations, by ARM's smmla: two rows of weights with
  * two of activations, 8 columns of each. Weights are decoded 4 columns at a time, so two zips join two
  * vectors of them, for all rows; rows are zipped once for the 16 rows of weights.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_PAIRS_H
-#define KT_PLUGINS_LLAMAFILE_PAIRS_H
+#ifndef KT_PLUGINS_LLAMAFILE_MULTIPLY_SMMLA_H
+#define KT_PLUGINS_LLAMAFILE_MULTIPLY_SMMLA_H
 
-#include "plugins/llamafile/dots.h"
-#include "plugins/llamafile/scale.h"
+#include "plugins/llamafile/multiply/dots.h"
 
 /* 8 columns of two rows of activations in each vector. */
 struct row_pair {
