@@ -86,9 +86,9 @@ uint32_t kt_chat_format(uint32_t format, bool has_tools)
     return has_tools || format == KT_OUTPUT_HARMONY || format == KT_OUTPUT_MISTRAL ? format : KT_OUTPUT_PLAIN;
 }
 
-enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
-                           const json_t *variables, const struct kt_render_params *params, int32_t **ids,
-                           uint64_t *n_ids, enum kt_thought *thought, struct kt_error *error)
+enum kt_status kt_prompt_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
+                             const json_t *variables, const struct kt_render_params *params, int32_t **ids,
+                             uint64_t *n_ids, enum kt_thought *thought, struct kt_error *error)
 {
     struct kt_rendering *rendering = NULL;
     char *json = kt_json_dump(variables, JSON_COMPACT);
@@ -115,7 +115,7 @@ int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenize
     json_t *request = make_request(tokenizer, system, text, length);
     if (!request)
         return kt_cli_error(cli, "the prompt is not UTF-8, or there is no memory for it");
-    enum kt_status status = kt_chat_ids(tokenizer, chat, request, NULL, ids, n_ids, thought, &error);
+    enum kt_status status = kt_prompt_ids(tokenizer, chat, request, NULL, ids, n_ids, thought, &error);
     json_decref(request);
     return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
 }

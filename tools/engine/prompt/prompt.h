@@ -32,10 +32,11 @@ int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenize
                    const struct kt_template *chat, const char *system, const char *text, size_t length,
                    int32_t **ids, uint64_t *n_ids, enum kt_thought *thought);
 
-/* The ids of the prompt that `variables` of a template make. */
-enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
-                           const json_t *variables, const struct kt_render_params *params, int32_t **ids,
-                           uint64_t *n_ids, enum kt_thought *thought, struct kt_error *error);
+/* The ids of the prompt that `variables` of a template make, for kt generate and kt chat; the server's are
+ * made by kt_ask_read_chat (serve/chat.c). */
+enum kt_status kt_prompt_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
+                             const json_t *variables, const struct kt_render_params *params, int32_t **ids,
+                             uint64_t *n_ids, enum kt_thought *thought, struct kt_error *error);
 /* Of a prompt, by the end of its text. */
 enum kt_thought kt_chat_thought(const char *text, uint64_t length);
 /* The format that a parser of the answer looks for: without tools, what looks like a call is text; formats

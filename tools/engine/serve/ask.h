@@ -45,12 +45,12 @@ struct kt_ask {
     struct kt_grammar *grammar; /* that each answer must fit; NULL: none */
 };
 
-/* Reads all fields but the prompt. Takes the reference to `body`. False: `problem` says why; kt_ask_free
- * either way. */
 /* Names the body's fields that nobody reads in the log, or refuses them where it has "strict": true. */
 bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct kt_problem *problem);
 /* Says once in the log that requests have `what` 'name', which is left out. */
 void kt_ask_note(const struct kt_server *server, const char *what, const char *name);
+/* Reads all fields but the prompt. Takes the reference to `body`. False: `problem` says why; kt_ask_free
+ * either way. */
 bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
                  struct kt_problem *problem);
 void kt_ask_free(struct kt_ask *ask);
