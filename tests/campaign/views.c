@@ -58,12 +58,22 @@ static bool done(const char *what, enum kt_status status, struct kt_error *error
     return false;
 }
 
+/* Two behind the last one. */
+static uint32_t end_of_dtypes(void)
+{
+    static uint32_t end;
+    for (uint32_t dtype = 256; end == 0; dtype--)
+        if (strcmp(kt_dtype_name(dtype), "?") != 0)
+            end = dtype + 2;
+    return end;
+}
+
 /* Mostly one of the dtypes that mean something there. */
 static uint32_t any_dtype(uint64_t *state, const uint32_t *likely, uint32_t n)
 {
     if (below(state, 100) == 0)
         return (uint32_t)kt_roll(state);
-    return below(state, 3) ? likely[below(state, n)] : below(state, KT_DTYPE_Q2_0 + 2);
+    return below(state, 3) ? likely[below(state, n)] : below(state, end_of_dtypes());
 }
 
 static void draw_shape(uint64_t *state, struct own_shape *shape)

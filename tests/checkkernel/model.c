@@ -12,6 +12,7 @@
  * bit, and is not a part of the bound.
  */
 #include "tests/checkkernel/check.h"
+#include "tools/check/format.h"
 #include "tools/check/lanes.h"
 
 #include <kt/kt.h>
@@ -106,13 +107,8 @@ float model_keep(float value)
     return value;
 }
 
-const uint32_t model_ggml_dtypes[] = {
-    KT_DTYPE_F32,     KT_DTYPE_F16,    KT_DTYPE_BF16,   KT_DTYPE_Q4_0,    KT_DTYPE_Q4_1,  KT_DTYPE_Q5_0,
-    KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,   KT_DTYPE_Q2_K,   KT_DTYPE_Q3_K,    KT_DTYPE_Q4_K,  KT_DTYPE_Q5_K,
-    KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4,   KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,
-    KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS, KT_DTYPE_IQ2_S,  KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S, KT_DTYPE_TQ1_0,
-    KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,  KT_DTYPE_Q1_0,   KT_DTYPE_Q2_0,    KT_DTYPE_NONE,
-};
+const uint32_t model_ggml_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16,
+                                      BLOCK_FORMATS(BLOCK_DTYPE) KT_DTYPE_NONE};
 
 const struct model reference_model = {
     .plugin = "reference",

@@ -83,6 +83,7 @@ void kt_decode_f32(const uint8_t *restrict source, uint64_t n, float *restrict o
 void kt_decode_f16(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_bf16(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_f64(const uint8_t *restrict source, uint64_t n, float *restrict out);
+void kt_decode_i8(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_e4m3(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_e5m2(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_e8m0(const uint8_t *restrict source, uint64_t n, float *restrict out);

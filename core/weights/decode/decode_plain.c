@@ -24,6 +24,7 @@ enum { CHUNK = 32 };
 DECODE(kt_decode_f16, uint16_t, kt_f16_float)
 DECODE(kt_decode_bf16, uint16_t, kt_bf16_float)
 DECODE(kt_decode_f64, double, (float))
+DECODE(kt_decode_i8, int8_t, (float))
 DECODE(kt_decode_e4m3, uint8_t, kt_e4m3_float)
 DECODE(kt_decode_e5m2, uint8_t, kt_e5m2_float)
 DECODE(kt_decode_e8m0, uint8_t, kt_e8m0_float)

@@ -13,49 +13,6 @@
 
 enum { CHUNK = 64, LARGEST_BLOCK = 256 };
 
-typedef void (*plain_fn)(const uint8_t *source, uint64_t n, float *out);
-typedef void (*blocks_fn)(const uint8_t *block, int64_t stride, uint64_t n, float *out);
-
-static void decode_i8(const uint8_t *source, uint64_t n, float *out)
-{
-    for (uint64_t i = 0; i < n; i++)
-        out[i] = (float)(int8_t)source[i];
-}
-
-static const plain_fn plain_decoders[] = {
-    [KT_DTYPE_F32] = kt_decode_f32,      [KT_DTYPE_F16] = kt_decode_f16,
-    [KT_DTYPE_BF16] = kt_decode_bf16,    [KT_DTYPE_F64] = kt_decode_f64,
-    [KT_DTYPE_F8_E4M3] = kt_decode_e4m3, [KT_DTYPE_F8_E5M2] = kt_decode_e5m2,
-    [KT_DTYPE_F8_E8M0] = kt_decode_e8m0, [KT_DTYPE_I8] = decode_i8,
-};
-
-static const blocks_fn block_decoders[] = {
-    [KT_DTYPE_Q4_0] = kt_decode_q4_0,       [KT_DTYPE_Q4_1] = kt_decode_q4_1,
-    [KT_DTYPE_Q5_0] = kt_decode_q5_0,       [KT_DTYPE_Q5_1] = kt_decode_q5_1,
-    [KT_DTYPE_Q8_0] = kt_decode_q8_0,       [KT_DTYPE_Q2_K] = kt_decode_q2_k,
-    [KT_DTYPE_Q3_K] = kt_decode_q3_k,       [KT_DTYPE_Q4_K] = kt_decode_q4_k,
-    [KT_DTYPE_Q5_K] = kt_decode_q5_k,       [KT_DTYPE_Q6_K] = kt_decode_q6_k,
-    [KT_DTYPE_IQ4_NL] = kt_decode_iq4_nl,   [KT_DTYPE_IQ4_XS] = kt_decode_iq4_xs,
-    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,     [KT_DTYPE_INT4] = kt_decode_int4,
-    [KT_DTYPE_F4_E2M1] = kt_decode_e2m1,    [KT_DTYPE_IQ1_S] = kt_decode_iq1_s,
-    [KT_DTYPE_IQ1_M] = kt_decode_iq1_m,     [KT_DTYPE_IQ2_XXS] = kt_decode_iq2_xxs,
-    [KT_DTYPE_IQ2_XS] = kt_decode_iq2_xs,   [KT_DTYPE_IQ2_S] = kt_decode_iq2_s,
-    [KT_DTYPE_IQ3_XXS] = kt_decode_iq3_xxs, [KT_DTYPE_IQ3_S] = kt_decode_iq3_s,
-    [KT_DTYPE_TQ1_0] = kt_decode_tq1_0,     [KT_DTYPE_TQ2_0] = kt_decode_tq2_0,
-    [KT_DTYPE_NVFP4] = kt_decode_nvfp4,     [KT_DTYPE_Q1_0] = kt_decode_q1_0,
-    [KT_DTYPE_Q2_0] = kt_decode_q2_0,
-};
-
-static plain_fn plain_decoder(uint32_t dtype)
-{
-    return dtype < sizeof plain_decoders / sizeof plain_decoders[0] ? plain_decoders[dtype] : NULL;
-}
-
-static blocks_fn block_decoder(uint32_t dtype)
-{
-    return dtype < sizeof block_decoders / sizeof block_decoders[0] ? block_decoders[dtype] : NULL;
-}
-
 /* Copies numbers that are `stride` bytes apart to a dense array. */
 static void collect(const uint8_t *source, int64_t stride, uint32_t bytes, uint64_t n, uint8_t *to)
 {
@@ -79,37 +36,37 @@ static void collect(const uint8_t *source, int64_t stride, uint32_t bytes, uint6
     }
 }
 
-static void decode_plain(plain_fn decode, const uint8_t *source, int64_t stride, uint32_t bytes, uint64_t n,
+static void decode_plain(const struct kt_dtype_info *info, const uint8_t *source, int64_t stride, uint64_t n,
                          float *out)
 {
-    if (stride == (int64_t)bytes) {
-        decode(source, n, out);
+    if (stride == (int64_t)info->bytes) {
+        info->plain(source, n, out);
         return;
     }
     uint8_t dense[CHUNK * sizeof(double)];
     for (uint64_t done = 0; done < n; done += CHUNK) {
         uint64_t count = n - done < CHUNK ? n - done : CHUNK;
-        collect(source + (int64_t)done * stride, stride, bytes, count, dense);
-        decode(dense, count, out + done);
+        collect(source + (int64_t)done * stride, stride, info->bytes, count, dense);
+        info->plain(dense, count, out + done);
     }
 }
 
-static void decode_blocks(blocks_fn decode, const uint8_t *block, int64_t stride, uint32_t elements,
-                          uint64_t n, float *out)
+static void decode_blocks(const struct kt_dtype_info *info, const uint8_t *block, int64_t stride, uint64_t n,
+                          float *out)
 {
-    uint64_t whole = n / elements, rest = n % elements;
-    decode(block, stride, whole, out);
+    uint64_t whole = n / info->elements, rest = n % info->elements;
+    info->blocks(block, stride, whole, out);
     if (rest) {
         float last[LARGEST_BLOCK];
-        decode(block + (int64_t)whole * stride, stride, 1, last);
-        memcpy(out + whole * elements, last, rest * sizeof *out);
+        info->blocks(block + (int64_t)whole * stride, stride, 1, last);
+        memcpy(out + whole * info->elements, last, rest * sizeof *out);
     }
 }
 
-static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, uint64_t col, uint64_t n,
-                     float *out)
+static void multiply(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n, float *out)
 {
     const struct kt_scales *scales = &view->scales;
+    const struct kt_dtype_info *info = kt_dtype_find(scales->dtype);
     const uint8_t *line =
         (const uint8_t *)scales->data + (int64_t)(row / scales->group_rows) * scales->row_stride;
     for (uint64_t done = 0; done < n;) {
@@ -117,7 +74,7 @@ static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, 
         uint64_t left = scales->group_cols - (col + done) % scales->group_cols;
         uint64_t count = n - done < left ? n - done : left;
         float scale;
-        decode(line + (int64_t)group * scales->col_stride, 1, &scale);
+        info->plain(line + (int64_t)group * scales->col_stride, 1, &scale);
         for (uint64_t i = 0; i < count; i++)
             out[done + i] *= scale;
         done += count;
@@ -160,7 +117,7 @@ static enum kt_status check_run(const struct kt_view *view, uint64_t row, uint64
         return kt_fail(error, KT_E_INVALID,
                        "%s: column %" PRIu64 " is inside a block of %s, %" PRIu32 " weights", name, col,
                        info->name, info->elements);
-    if (!plain_decoder(view->dtype) && !block_decoder(view->dtype))
+    if (!info->plain && !info->blocks)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: weights of type %s cannot be decoded", name, info->name);
     if (kt_dtype_needs_scales(view->dtype) && !view->scales.data)
         return kt_fail(error, KT_E_UNSUPPORTED,
@@ -180,15 +137,14 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
                             (int64_t)(col / info->elements) * view->block_stride;
     /* Of a single block it may be any number, and decoders move their pointer on behind the last one. */
     int64_t stride = view->cols > info->elements ? view->block_stride : (int64_t)info->bytes;
-    plain_fn plain = plain_decoder(view->dtype);
-    if (plain)
-        decode_plain(plain, source, stride, info->bytes, n, out);
+    if (info->plain)
+        decode_plain(info, source, stride, n, out);
     else
-        decode_blocks(block_decoder(view->dtype), source, stride, info->elements, n, out);
+        decode_blocks(info, source, stride, n, out);
     if (view->zeros.data)
         shift_zeros(view, row, col, n, out);
     if (view->scales.data)
-        multiply(view, plain_decoder(view->scales.dtype), row, col, n, out);
+        multiply(view, row, col, n, out);
     return KT_OK;
 }
 
@@ -202,11 +158,12 @@ enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out,
 float kt_dtype_number(uint32_t dtype, const uint8_t *number)
 {
     float value;
-    plain_decoders[dtype](number, 1, &value);
+    kt_dtype_find(dtype)->plain(number, 1, &value);
     return value;
 }
 
 bool kt_dtype_decodes(uint32_t dtype)
 {
-    return plain_decoder(dtype) || block_decoder(dtype);
+    const struct kt_dtype_info *info = kt_dtype_find(dtype);
+    return info && (info->plain || info->blocks);
 }

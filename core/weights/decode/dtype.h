@@ -12,6 +12,10 @@ struct kt_dtype_info {
     uint32_t bytes;          /* of a block */
     int32_t ggml;            /* number of the type in GGUF files, -1: it has none */
     const char *safetensors; /* name of the type in safetensors files, NULL: it has none */
+    /* To float32: n numbers, dense, or n whole blocks, `stride` bytes from one to the next. One of them, or
+     * neither: it is not decoded. */
+    void (*plain)(const uint8_t *source, uint64_t n, float *out);
+    void (*blocks)(const uint8_t *block, int64_t stride, uint64_t n, float *out);
 };
 
 /* NULL for a number that is not a dtype. */

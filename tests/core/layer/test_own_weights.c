@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 7, COLS = 256, HIDDEN = 64, MOST_DTYPE = KT_DTYPE_Q2_0 + 2 };
+enum { ROWS = 7, COLS = 256, HIDDEN = 64 };
 
 static const char *const backends[] = {"reference",  "llamafile", "bf16",     "rawint4",
                                        "avx512_fp8", "amx_int8",  "amx_int4", "blis_int8"};
@@ -28,6 +28,15 @@ static struct kt_context *open_context(const char *backend)
 static bool is_dtype(uint32_t dtype)
 {
     return dtype != KT_DTYPE_NONE && kt_dtype_parse(kt_dtype_name(dtype)) == (enum kt_dtype)dtype;
+}
+
+/* Two behind the last one. */
+static uint32_t end_of_dtypes(void)
+{
+    uint32_t last = 256;
+    while (!is_dtype(last))
+        last--;
+    return last + 2;
 }
 
 static bool may_scale(uint32_t dtype)
@@ -133,13 +142,14 @@ static void try_linears(const char *backend, struct kt_context *context)
     struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
     struct own_shape shape = {.rows = ROWS, .cols = COLS, .group_rows = 1};
     struct kt_linear *linear;
+    const uint32_t end = end_of_dtypes();
     params.rows = ROWS;
     params.cols = COLS;
     params.max_tokens = 1;
     params.backend = backend;
     ck_ok(kt_linear_create(context, &params, &linear, &ck_error));
-    for (shape.dtype = 0; shape.dtype < MOST_DTYPE; shape.dtype++)
-        for (shape.scale_dtype = 0; shape.scale_dtype < MOST_DTYPE; shape.scale_dtype++) {
+    for (shape.dtype = 0; shape.dtype < end; shape.dtype++)
+        for (shape.scale_dtype = 0; shape.scale_dtype < end; shape.scale_dtype++) {
             shape.way = shape.dtype % OWN_WAYS;
             shape.scale_way = (shape.dtype / 2 + shape.scale_dtype) % OWN_WAYS;
             shape.group_cols = shape.scale_dtype % 2 ? COLS : 32;
@@ -163,6 +173,7 @@ static void try_layers(const char *backend, struct kt_context *context)
     struct own_shape shape = {.rows = HIDDEN, .cols = HIDDEN, .group_rows = 1, .group_cols = HIDDEN};
     struct kt_error error = {KT_OK, ""};
     struct kt_layer *layer;
+    const uint32_t end = end_of_dtypes();
     sandbox_folder("store");
     store.folder = sandbox_path("store");
     params.n_experts = params.top_k = params.max_tokens = 1;
@@ -170,7 +181,7 @@ static void try_layers(const char *backend, struct kt_context *context)
     params.backend = backend;
     ck_ok(kt_layer_create(context, &params, &layer, &ck_error));
     for (int d = 0; d < 3; d++)
-        for (shape.scale_dtype = 0; shape.scale_dtype < MOST_DTYPE; shape.scale_dtype++) {
+        for (shape.scale_dtype = 0; shape.scale_dtype < end; shape.scale_dtype++) {
             struct kt_expert expert;
             shape.dtype = dtypes[d];
             make_expert(&shape, &expert);

@@ -3,6 +3,7 @@
 #include "core/weights/decode/dequantize.h"
 
 #include "core/weights/decode/decode.h"
+#include "core/weights/decode/dtype.h"
 #include "tests/support/gguf_build.h"
 
 #include <check.h>
@@ -108,6 +109,27 @@ static bool is_listed(const char *name, size_t length)
             return true;
     return false;
 }
+
+static bool has_dtype(uint32_t dtype)
+{
+    for (int t = 0; t < N_TYPES; t++)
+        if (types[t].dtype == dtype)
+            return true;
+    return false;
+}
+
+/* No two dtypes are one number of GGUF's, and all blocks that GGUF has and we decode are compared. */
+START_TEST(numbers_of_gguf)
+{
+    for (uint32_t dtype = 0; dtype < 256; dtype++) {
+        const struct kt_dtype_info *info = kt_dtype_find(dtype);
+        if (!info || info->ggml < 0)
+            continue;
+        ck_assert_int_eq(kt_dtype_from_ggml((uint32_t)info->ggml), dtype);
+        ck_assert_msg(!info->blocks || has_dtype(dtype), "%s is not compared", info->name);
+    }
+}
+END_TEST
 
 /* Each matrix of the file is one of `types`, and each of these has its hashes there. */
 START_TEST(no_type_left_out)
@@ -413,6 +435,7 @@ int main(void)
     TCase *tests = tcase_create("dequantize");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, same_bits_as_ggml, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_test(tests, numbers_of_gguf);
     tcase_add_test(tests, no_type_left_out);
     tcase_add_test(tests, runs);
     tcase_add_test(tests, strided_blocks);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source.c - expert weights in a source format: Gaussian with deviation 1 / sqrt(columns). */
+#include "tools/check/format.h"
 #include "tools/check/number.h"
 #include "tools/kt/bench/bench.h"
 
@@ -9,55 +10,39 @@
 #include <string.h>
 #include <strings.h>
 
-/* Of those with one dtype the usual one is first. */
-static const struct bench_source_type types[] = {
-    {.name = "f32", .dtype = KT_DTYPE_F32},
-    {.name = "f16", .dtype = KT_DTYPE_F16},
-    {.name = "bf16", .dtype = KT_DTYPE_BF16},
-    {"fp8_block", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 128, 128, false},
-    {"fp8_channel", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 1, 0, false},
-    {"mxfp8", KT_DTYPE_F8_E4M3, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
-    {"fp4_g32", KT_DTYPE_F4_E2M1, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
-    {"int4_g32", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 32, false},
-    {"int4_g16", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 16, false},
-    {"int4_g128", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 128, false},
-    {"int4_channel", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 0, false},
-    {"gptq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_NONE, 1, 128, true},
-    {"awq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_U8, 1, 128, false},
-    {.name = "q4_0", .dtype = KT_DTYPE_Q4_0},
-    {.name = "q4_1", .dtype = KT_DTYPE_Q4_1},
-    {.name = "q5_0", .dtype = KT_DTYPE_Q5_0},
-    {.name = "q5_1", .dtype = KT_DTYPE_Q5_1},
-    {.name = "q8_0", .dtype = KT_DTYPE_Q8_0},
-    {.name = "q2_k", .dtype = KT_DTYPE_Q2_K},
-    {.name = "q3_k", .dtype = KT_DTYPE_Q3_K},
-    {.name = "q4_k", .dtype = KT_DTYPE_Q4_K},
-    {.name = "q5_k", .dtype = KT_DTYPE_Q5_K},
-    {.name = "q6_k", .dtype = KT_DTYPE_Q6_K},
-    {.name = "iq4_nl", .dtype = KT_DTYPE_IQ4_NL},
-    {.name = "iq4_xs", .dtype = KT_DTYPE_IQ4_XS},
-    {.name = "mxfp4", .dtype = KT_DTYPE_MXFP4},
-    {.name = "iq1_s", .dtype = KT_DTYPE_IQ1_S},
-    {.name = "iq1_m", .dtype = KT_DTYPE_IQ1_M},
-    {.name = "iq2_xxs", .dtype = KT_DTYPE_IQ2_XXS},
-    {.name = "iq2_xs", .dtype = KT_DTYPE_IQ2_XS},
-    {.name = "iq2_s", .dtype = KT_DTYPE_IQ2_S},
-    {.name = "iq3_xxs", .dtype = KT_DTYPE_IQ3_XXS},
-    {.name = "iq3_s", .dtype = KT_DTYPE_IQ3_S},
-    {.name = "tq1_0", .dtype = KT_DTYPE_TQ1_0},
-    {.name = "tq2_0", .dtype = KT_DTYPE_TQ2_0},
-    {.name = "nvfp4", .dtype = KT_DTYPE_NVFP4},
-    {.name = "q1_0", .dtype = KT_DTYPE_Q1_0},
-    {.name = "q2_0", .dtype = KT_DTYPE_Q2_0},
-};
+/* Of those with one dtype the usual one is first. Blocks are called after their dtype, see name_types. */
+#define BLOCK_TYPE(dtype_, ...) {.dtype = KT_DTYPE_##dtype_},
+static struct bench_source_type types[] =
+    {{.name = "f32", .dtype = KT_DTYPE_F32},
+     {.name = "f16", .dtype = KT_DTYPE_F16},
+     {.name = "bf16", .dtype = KT_DTYPE_BF16},
+     {"fp8_block", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 128, 128, false},
+     {"fp8_channel", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 1, 0, false},
+     {"mxfp8", KT_DTYPE_F8_E4M3, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
+     {"fp4_g32", KT_DTYPE_F4_E2M1, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
+     {"int4_g32", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 32, false},
+     {"int4_g16", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 16, false},
+     {"int4_g128", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 128, false},
+     {"int4_channel", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 0, false},
+     {"gptq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_NONE, 1, 128, true},
+     {"awq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_U8, 1, 128, false},
+     BLOCK_FORMATS(BLOCK_TYPE)};
 #define N_TYPES (sizeof types / sizeof *types)
 
 #define N_SAMPLES 65536
 #define MAX_DISTINCT 8
 #define MAX_SOURCE_SIZE (UINT64_C(512) << 20)
 
+static void name_types(void)
+{
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (!types[i].name)
+            types[i].name = kt_dtype_name(types[i].dtype);
+}
+
 const struct bench_source_type *bench_source_find(const char *name)
 {
+    name_types();
     for (size_t i = 0; i < N_TYPES; i++)
         if (strcasecmp(types[i].name, name) == 0)
             return &types[i];
@@ -66,6 +51,7 @@ const struct bench_source_type *bench_source_find(const char *name)
 
 static const struct bench_source_type *find_dtype(uint32_t dtype)
 {
+    name_types();
     for (size_t i = 0; i < N_TYPES && dtype != KT_DTYPE_NONE; i++)
         if (types[i].dtype == dtype)
             return &types[i];
@@ -93,6 +79,7 @@ const char *bench_source_names(void)
 {
     static char names[512];
     size_t used = 0;
+    name_types();
     for (size_t i = 0; i < N_TYPES && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : " ", types[i].name);
     return names;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c - random cases of a level: every source format, ragged shapes, each function. */
 #include "tools/kt/plugin/plugin.h"
+#include "tools/check/format.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +10,10 @@
 
 #define MAX_SIZE (UINT64_C(1) << 31) /* of anything in the layout of a small case */
 
-static const uint32_t dtypes[] = {KT_DTYPE_F32,     KT_DTYPE_F16,     KT_DTYPE_BF16,    KT_DTYPE_I8,
-                                  KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,    KT_DTYPE_F4_E2M1, KT_DTYPE_Q4_0,
-                                  KT_DTYPE_Q4_1,    KT_DTYPE_Q5_0,    KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,
-                                  KT_DTYPE_Q2_K,    KT_DTYPE_Q3_K,    KT_DTYPE_Q4_K,    KT_DTYPE_Q5_K,
-                                  KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL,  KT_DTYPE_IQ4_XS,  KT_DTYPE_MXFP4,
-                                  KT_DTYPE_IQ1_S,   KT_DTYPE_IQ1_M,   KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS,
-                                  KT_DTYPE_IQ2_S,   KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S,   KT_DTYPE_TQ1_0,
-                                  KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,   KT_DTYPE_Q1_0,    KT_DTYPE_Q2_0,
-                                  KT_DTYPE_NONE};
+static const uint32_t dtypes[] = {KT_DTYPE_F32,     KT_DTYPE_F16,
+                                  KT_DTYPE_BF16,    KT_DTYPE_I8,
+                                  KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,
+                                  KT_DTYPE_F4_E2M1, BLOCK_FORMATS(BLOCK_DTYPE) KT_DTYPE_NONE};
 
 /* ---- a case ------------------------------------------------------------------------------------- */
 
