@@ -6,35 +6,53 @@
 #include <stdio.h>
 #include <string.h>
 
-static void describe(const struct kt_engine_config *c, FILE *out)
+/* 0 is what the library takes for 32 and 1. */
+static void describe_rope(const struct kt_rope_params *r, FILE *out)
 {
-    const struct kt_attention_config *a = &c->attention;
-    const struct kt_latent_config *l = &c->latent;
-    const struct kt_delta_config *d = &c->delta;
-    const struct kt_rope_params *r = &c->rope;
-    fprintf(out, "skipped %u mtp %d vocabulary %llu hidden %llu context %llu ties %d eps %g offset %g\n",
-            c->n_skipped, c->has_mtp, (unsigned long long)c->vocabulary, (unsigned long long)c->hidden_size,
-            (unsigned long long)c->context_length, c->ties, (double)c->eps, (double)c->norm_offset);
-    fprintf(out, "attention %u %u %u biases %u norm %u sinks %d gate %d pairing %u\n", a->n_heads,
-            a->n_kv_heads, a->head_size, a->biases, a->norm, a->has_sinks, a->has_gate, c->pairing);
-    fprintf(out, "latent %u %u %u %u %u temperature %g %g\n", l->q_rank, l->kv_rank, l->nope_size,
-            l->rope_size, l->value_size, l->temperature, l->temperature_length);
-    fprintf(out, "delta %u %u %u %u %u %u\n", d->n_heads, d->n_key_heads, d->key_size, d->value_size,
-            d->width, d->order);
-    /* 0 is what the library takes for 32 and 1. */
     fprintf(out, "rope %u %u base %g factor %g of %g beta %g %g attention %g mscale %g %g llama3 %g %g %u\n",
             r->size, r->scaling, r->base, r->factor, r->original_positions,
             r->beta_fast != 0 ? r->beta_fast : 32, r->beta_slow != 0 ? r->beta_slow : 1, r->attention_factor,
             r->mscale, r->mscale_all_dim, r->low_frequency, r->high_frequency, r->no_truncate);
+}
+
+static void describe_attention(const struct kt_attention_config *a, FILE *out)
+{
+    const struct kt_growth_config *g = &a->growth;
+    fprintf(out,
+            "    attention %u %u %u %u biases %u norm %u %d %d %d sinks %d gate %u %u scale %g %g clip %g",
+            a->n_heads, a->n_kv_heads, a->head_size, a->value_size, a->biases, a->norm, a->norms_rotated,
+            a->norms_plainly, a->norms_values, a->has_sinks, a->gate, a->gating, (double)a->scale,
+            (double)a->value_scale, (double)a->clip);
+    fprintf(out, " shares %d growth %u %u %g %g\n", a->shares_keys, g->growth, g->first, g->rate, g->length);
+}
+
+static void describe(const struct kt_engine_config *c, FILE *out)
+{
+    const struct kt_latent_config *l = &c->latent;
+    const struct kt_delta_config *d = &c->delta;
+    fprintf(out, "skipped %u mtp %d vocabulary %llu hidden %llu context %llu ties %d eps %g offset %g\n",
+            c->n_skipped, c->has_mtp, (unsigned long long)c->vocabulary, (unsigned long long)c->hidden_size,
+            (unsigned long long)c->context_length, c->ties, (double)c->eps, (double)c->norm_offset);
+    fprintf(out, "pairing %u latent %u %u %u %u %u\n", c->pairing, l->q_rank, l->kv_rank, l->nope_size,
+            l->rope_size, l->value_size);
+    fprintf(out, "delta %u %u %u %u %u %u\n", d->n_heads, d->n_key_heads, d->key_size, d->value_size,
+            d->width, d->order);
+    describe_rope(&c->rope, out);
+    describe_rope(&c->window_rope, out);
     fprintf(out, "experts %u %u routing %u groups %u %u %u normalizes %d scale %g correction %d\n",
             c->n_experts, c->top_k, c->router.routing, c->router.n_groups, c->router.top_groups,
             c->router.group_score, c->router.normalizes, (double)c->router.scale, c->router.has_correction);
     fprintf(out, "shared %d %d biases %d %d widths %llu %llu\n", c->has_shared, c->gates_shared,
             c->has_expert_biases, c->has_mlp_biases, (unsigned long long)c->dense_width,
             (unsigned long long)c->shared_width);
+    describe_attention(&c->attention, out);
     for (uint32_t i = 0; i <= c->n_layers; i++)
         fprintf(out, "layer %u %d %llu\n", c->layers[i].mixer, c->layers[i].dense,
                 (unsigned long long)c->layers[i].window);
+    for (uint32_t i = 0; i <= c->n_layers; i++) {
+        fprintf(out, "layer's rope %u", c->layers[i].rope);
+        describe_attention(&c->layers[i].attention, out);
+    }
 }
 
 enum kt_status described(const char *path, char *text, size_t size)

@@ -5,7 +5,7 @@
 
 #include "tools/engine/model/config/config.h"
 
-enum { DESCRIBED = 4096 };
+enum { DESCRIBED = 8192 };
 
 /* All of struct kt_engine_config that a file can change; or why it is refused. */
 enum kt_status described(const char *path, char *text, size_t size);

@@ -10,7 +10,8 @@
 enum kt_status kt_block_load(struct kt_model *m, uint32_t layer, struct kt_block *b, struct kt_error *error)
 {
     const char *ffn_norm = m->config.family->names.gguf_ffn_norm;
-    b->mixer = kt_mixer_find(m->config.layers[layer].mixer);
+    b->config = &m->config.layers[layer];
+    b->mixer = kt_mixer_find(b->config->mixer);
     enum kt_status status = kt_load_vector(m, layer, "attn_norm", "input_layernorm", 1, m->config.hidden_size,
                                            &b->mixer_norm, error);
     if (status == KT_OK)
@@ -34,7 +35,8 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     const char *head = c->is_gguf ? "output" : "lm_head";
     char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME];
     struct kt_view view;
-    end_name(c, "token_embd", "embed_tokens", embedding);
+    end_name(c, "token_embd",
+             c->family->names.json_embedding ? c->family->names.json_embedding : "embed_tokens", embedding);
     end_name(c, "output_norm", "norm", norm);
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
     if (status != KT_OK)
@@ -58,11 +60,31 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     return status == KT_OK ? kt_load_numbers(m, norm, 1, c->hidden_size, &m->final_norm, error) : status;
 }
 
+/* Angles of all positions, if a layer is rotated by them. */
+static enum kt_status make_table(struct kt_model *m, uint32_t which, const struct kt_rope_params *rope,
+                                 float scale, struct kt_error *error)
+{
+    uint64_t n = m->params.max_tokens * rope->size;
+    bool is_used = which == KT_LAYER_ROPE;
+    for (uint32_t i = 0; i < m->config.n_layers; i++)
+        is_used |= m->config.layers[i].rope == which;
+    if (!is_used)
+        return KT_OK;
+    float *table = m->ropes[which] = kt_model_alloc(m, n, sizeof(*table));
+    if (!table)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for the angles of %" PRIu64 " positions",
+                              m->params.max_tokens);
+    enum kt_status status = kt_rope_table(rope, 0, (uint32_t)m->params.max_tokens, table, 0, error);
+    for (uint64_t i = 0; i < n && scale != 0 && status == KT_OK; i++)
+        table[i] *= scale;
+    return status;
+}
+
 static enum kt_status load_rope(struct kt_model *m, struct kt_error *error)
 {
     struct kt_rope_params *rope = &m->config.rope;
     struct kt_view view;
-    float *divisors = NULL;
+    float *divisors = m->config.divisors;
     enum kt_status status = KT_E_NOT_FOUND;
     if (m->config.is_gguf)
         status = kt_checkpoint_weight(m->checkpoint, "rope_freqs", &view, NULL, error);
@@ -71,11 +93,8 @@ static enum kt_status load_rope(struct kt_model *m, struct kt_error *error)
     if (status != KT_OK && status != KT_E_NOT_FOUND)
         return status;
     rope->divisors = divisors;
-    m->rope = kt_model_alloc(m, m->params.max_tokens * rope->size, sizeof(*m->rope));
-    if (!m->rope)
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for the angles of %" PRIu64 " positions",
-                              m->params.max_tokens);
-    return kt_rope_table(rope, 0, (uint32_t)m->params.max_tokens, m->rope, 0, error);
+    status = make_table(m, KT_LAYER_ROPE, rope, m->config.rope_scale, error);
+    return status == KT_OK ? make_table(m, KT_LAYER_ROPE_WINDOW, &m->config.window_rope, 0, error) : status;
 }
 
 enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)

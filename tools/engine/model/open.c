@@ -77,7 +77,8 @@ static enum kt_status make_layers(struct kt_model *m, uint32_t first, uint32_t n
     for (uint32_t i = 0; i < n && status == KT_OK; i++) {
         struct kt_kv_field *own = fields + (size_t)i * KT_MIXER_FIELDS;
         layers[i].fields = own;
-        layers[i].n_fields = kt_mixer_find(c->layers[first + i].mixer)->fields(c, m->params.cache_dtype, own);
+        layers[i].n_fields =
+            kt_mixer_find(c->layers[first + i].mixer)->fields(c, first + i, m->params.cache_dtype, own);
     }
     params.layers = layers;
     params.n_layers = n;

@@ -50,7 +50,9 @@ enum kt_status kt_check_bias(const struct kt_model *m, uint32_t layer, const cha
 static bool may_have(const struct kt_engine_config *c, const char *name)
 {
     bool is_network = strstr(name, ".mlp.") != NULL, is_experts = strstr(name, ".experts.") != NULL;
-    return strstr(name, ".self_attn.") || (c->has_expert_biases && is_network) ||
+    const char *attention = c->family->names.json_attention;
+    return strstr(name, ".self_attn.") || (attention && strstr(name, attention)) ||
+           (c->has_expert_biases && is_network) ||
            (c->has_mlp_biases && is_network && !is_experts && strstr(name, "_proj."));
 }
 

@@ -30,6 +30,7 @@ enum kt_buffer {
 
 struct kt_block {
     const struct kt_mixer *mixer;
+    const struct kt_layer_config *config;
     void *mixer_weights; /**< of the mixer's own type */
     float *mixer_norm, *ffn_norm;
     struct kt_ffn *ffn;
@@ -46,7 +47,7 @@ struct kt_model {
     struct kt_view embedding;
     struct kt_linear *head;
     float *final_norm;
-    float *rope; /**< [max_tokens][rotated / 2][2] */
+    float *ropes[KT_LAYER_ROPES]; /**< [max_tokens][rotated / 2][2]; NULL: no layer has it */
     struct kt_kv *kv;
     struct kt_block *blocks; /**< [n_layers] */
     struct kt_mtp *mtp;      /**< NULL: it was not asked for, or there is none */
@@ -130,9 +131,13 @@ enum kt_status kt_slice_norm(const struct kt_model *model, const float *in, cons
 /** Norms the hidden states of tokens, KT_BUFFER_X, into KT_BUFFER_H. */
 enum kt_status kt_slice_norm_tokens(const struct kt_slice *slice, const float *weight, struct kt_range range,
                                     struct kt_error *error);
-/** Rotates the first numbers of each head in place; rows begin .. end - 1 of the slice, data at row begin. */
+/** Rotates the first numbers of each head in place, unless the layer has no rope; rows begin .. end - 1 of
+ * the slice, data at row begin. */
 enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32_t n_heads,
                                uint32_t head_size, struct kt_range range, struct kt_error *error);
+/** Multiplies rows of `width` numbers, rows as above, by what queries grow by at their positions. */
+void kt_slice_grow(const struct kt_slice *slice, const struct kt_growth_config *growth, float *data,
+                   uint64_t width, struct kt_range range);
 /** Multiplies rows of all tokens by matrices over one input. The time counts as that of linears. */
 enum kt_status kt_slice_multiply(const struct kt_slice *slice, const float *input,
                                  const struct kt_linear_output *outputs, uint32_t n_outputs,
@@ -159,7 +164,7 @@ double kt_slice_now(void);
 /** What mixes the tokens of a sequence: it reads KT_BUFFER_H and adds to KT_BUFFER_X. */
 struct kt_mixer {
     /** What the cache keeps for a layer; returns how many fields, at most KT_MIXER_FIELDS. */
-    uint32_t (*fields)(const struct kt_engine_config *config, uint32_t cache_dtype,
+    uint32_t (*fields)(const struct kt_engine_config *config, uint32_t layer, uint32_t cache_dtype,
                        struct kt_kv_field *fields);
     enum kt_status (*load)(struct kt_model *model, uint32_t layer, struct kt_block *block,
                            struct kt_error *error);

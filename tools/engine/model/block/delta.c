@@ -50,9 +50,11 @@ static uint64_t channels_of(const struct kt_delta_config *c)
     return 2 * keys_of(c) + values_of(c);
 }
 
-static uint32_t fields(const struct kt_engine_config *config, uint32_t cache_dtype, struct kt_kv_field *out)
+static uint32_t fields(const struct kt_engine_config *config, uint32_t layer, uint32_t cache_dtype,
+                       struct kt_kv_field *out)
 {
     const struct kt_delta_config *c = &config->delta;
+    (void)layer;
     (void)cache_dtype; /* what is added up over thousands of tokens stays float32 */
     out[FIELD_STATE] = (struct kt_kv_field){.kind = KT_KV_STATE,
                                             .dtype = KT_DTYPE_F32,

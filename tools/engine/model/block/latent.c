@@ -37,8 +37,10 @@ static uint32_t head_size(const struct kt_latent_config *l)
     return l->nope_size + l->rope_size;
 }
 
-static uint32_t fields(const struct kt_engine_config *c, uint32_t cache_dtype, struct kt_kv_field *out)
+static uint32_t fields(const struct kt_engine_config *c, uint32_t layer, uint32_t cache_dtype,
+                       struct kt_kv_field *out)
 {
+    (void)layer;
     out[0] = (struct kt_kv_field){.kind = KT_KV_ROWS,
                                   .layout = KT_KV_KEY,
                                   .dtype = cache_dtype,
@@ -239,20 +241,14 @@ static enum kt_status place_rotated(const struct kt_slice *s, uint32_t head, str
     return status == KT_OK ? kt_slice_rotate(s, to, 1, n_heads * row_width(l), all, error) : status;
 }
 
-/* What their position makes of queries, all heads of them. */
-static enum kt_status scale_queries(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+/* All numbers of queries. */
+static enum kt_status grow_queries(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
-    const struct kt_latent_config *l = &m->config.latent;
-    uint64_t width = (uint64_t)m->config.attention.n_heads * row_width(l);
+    const struct kt_attention_config *c = &s->block->config->attention;
+    uint64_t width = (uint64_t)c->n_heads * row_width(&m->config.latent);
     (void)error;
-    for (uint32_t t = range.begin; t < range.end; t++) {
-        float *row = m->buffers[KT_BUFFER_ABSORBED] + t * width;
-        double step = floor(m->positions[t] / l->temperature_length);
-        float factor = (float)(1 + l->temperature * log(1 + step));
-        for (uint64_t i = 0; i < width && step > 0; i++)
-            row[i] *= factor;
-    }
+    kt_slice_grow(s, &c->growth, m->buffers[KT_BUFFER_ABSORBED] + range.begin * width, width, range);
     return KT_OK;
 }
 
@@ -319,8 +315,8 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
     enum kt_status status = make_queries(s, error);
     if (status == KT_OK)
         status = run_heads(s, &a->absorb, absorb, error);
-    if (status == KT_OK && l->temperature != 0)
-        status = kt_slice_run_tokens(s, scale_queries, error);
+    if (status == KT_OK && s->block->config->attention.growth.growth != KT_GROWTH_NONE)
+        status = kt_slice_run_tokens(s, grow_queries, error);
     if (status == KT_OK)
         status = kt_slice_attend(s, a->attention, KT_BUFFER_ABSORBED, n_heads * row_width(l),
                                  n_heads * l->kv_rank, error);

@@ -2,6 +2,7 @@
 /* slice.c - what all kinds of layers do with the rows of a slice, and how threads share it. */
 #include "tools/engine/model/block/block.h"
 
+#include <math.h>
 #include <time.h>
 
 /* ---- threads ---- */
@@ -102,18 +103,33 @@ enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n
                                struct kt_range range, struct kt_error *error)
 {
     const struct kt_engine_config *c = &s->model->config;
+    const uint32_t rope = s->block->config->rope;
     struct kt_rows_rotate job = KT_ROWS_ROTATE_INIT;
+    if (rope == KT_LAYER_ROPE_NONE)
+        return KT_OK;
     job.pairing = c->pairing;
     job.n_rows = range.end - range.begin;
     job.n_heads = n_heads;
-    job.size = c->rope.size;
+    job.size = (rope == KT_LAYER_ROPE ? &c->rope : &c->window_rope)->size;
     job.data = data;
     job.head_stride = (int64_t)head_size * (int64_t)sizeof(float);
     job.stride = job.head_stride * n_heads;
-    job.table = s->model->rope;
+    job.table = s->model->ropes[rope];
     job.table_row = s->model->positions + range.begin;
     job.n_table_rows = (uint32_t)s->model->params.max_tokens;
     return kt_rows_rotate(s->model->rows, &job, error);
+}
+
+void kt_slice_grow(const struct kt_slice *s, const struct kt_growth_config *g, float *data, uint64_t width,
+                   struct kt_range range)
+{
+    for (uint32_t t = range.begin; t < range.end && g->growth != KT_GROWTH_NONE; t++, data += width) {
+        double at = ((double)s->model->positions[t] + g->first) / g->length;
+        bool is_log = g->growth == KT_GROWTH_LOG;
+        float factor = (float)(is_log ? 1 + g->rate * log(1 + floor(at)) : pow(1 + at, g->rate));
+        for (uint64_t i = 0; i < width && factor != 1; i++)
+            data[i] *= factor;
+    }
 }
 
 enum kt_status kt_slice_write(const struct kt_slice *s, uint32_t field, uint32_t n_heads, uint64_t width,

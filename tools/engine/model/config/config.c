@@ -78,9 +78,8 @@ void kt_engine_config_stretch(struct kt_engine_config *c)
         c->context_length = (uint64_t)stretched;
 }
 
-static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
+static void read_scaling(struct kt_settings *s, struct kt_engine_config *c, struct kt_rope_params *rope)
 {
-    struct kt_rope_params *rope = &c->rope;
     char type[32];
     read_type(s, rope, type, sizeof(type));
     if (!type[0])
@@ -104,7 +103,8 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
     }
     if (!(rope->factor > 0))
         kt_settings_fail(s, KT_E_FORMAT, "the scaling '%s' of rope has no factor above 0", type);
-    kt_engine_config_stretch(c);
+    if (rope == &c->rope)
+        kt_engine_config_stretch(c);
 }
 
 /* The part of a head that is rotated. Of some classes that is always all of it, and transformers ignores what
@@ -138,17 +138,39 @@ static void refuse_nested(struct kt_settings *s)
                                  names[i], key);
 }
 
-static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
+static void read_one_rope(struct kt_settings *s, struct kt_engine_config *c, struct kt_rope_params *rope)
 {
     double part = read_part(s, c);
-    refuse_nested(s);
     if (s->status != KT_OK)
         return;
-    c->rope.size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
-                                              (uint64_t)((double)c->attention.head_size * part));
-    c->rope.base = kt_settings_real(s, "rope.freq_base", "rope_theta", c->defaults->rope_base);
-    c->rope.base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", c->rope.base);
-    read_scaling(s, c);
+    rope->size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
+                                            (uint64_t)((double)c->attention.head_size * part));
+    rope->base = kt_settings_real(s, "rope.freq_base", "rope_theta", c->defaults->rope_base);
+    rope->base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", rope->base);
+    read_scaling(s, c, rope);
+}
+
+/* Layers that slide may have another one; of GGUF files only its base and size are, and it is not scaled. */
+static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
+{
+    static const char *const types[] = {"full_attention", "sliding_attention"};
+    const json_t *outer = kt_settings_json(s, "rope_parameters");
+    bool by_type = c->family->ropes_by_type && json_is_object(json_object_get(outer, types[0]));
+    if (!by_type)
+        refuse_nested(s);
+    for (int i = 0; i < (by_type ? 2 : 1); i++) {
+        s->rope_part = by_type ? types[i] : NULL;
+        read_one_rope(s, c, i == 0 ? &c->rope : &c->window_rope);
+    }
+    s->rope_part = NULL;
+    if (by_type && json_is_object(json_object_get(outer, types[1])))
+        return;
+    c->window_rope = c->rope;
+    if (!s->is_gguf || !c->family->ropes_by_type)
+        return;
+    c->window_rope.size = (uint32_t)kt_settings_uint(s, "rope.dimension_count_swa", NULL, c->rope.size);
+    c->window_rope.base = kt_settings_real(s, "rope.freq_base_swa", NULL, c->rope.base);
+    c->window_rope.scaling = KT_ROPE_PLAIN;
 }
 
 /* ---- what all families have ---- */
@@ -262,31 +284,49 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
 
 /* ---- what is right ---- */
 
-/* Sizes that no model has would only overflow later. */
-static void check(struct kt_settings *s, const struct kt_engine_config *c)
+struct bound {
+    const char *what;
+    uint64_t value, least, most;
+};
+
+static void check_bounds(struct kt_settings *s, const struct bound *bounds, size_t n)
 {
-    const struct kt_attention_config *a = &c->attention;
-    const struct {
-        const char *what;
-        uint64_t value, least, most;
-    } bounds[] = {{"hidden size", c->hidden_size, 1, 1 << 20},
-                  {"attention heads", a->n_heads, 1, 4096},
-                  {"heads of keys", a->n_kv_heads, 1, 4096},
-                  {"numbers of a head", a->head_size, 2, 1024},
-                  {"rotated numbers of a head", c->rope.size, 2, a->head_size},
-                  {"experts", c->n_experts, 0, 4096},
-                  {"experts of a token", c->top_k, c->n_experts ? 1 : 0,
-                   c->n_experts < 128 ? c->n_experts : 128},
-                  {"context length", c->context_length, 1, UINT32_MAX}};
-    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+    for (size_t i = 0; i < n; i++)
         if (bounds[i].value < bounds[i].least || bounds[i].value > bounds[i].most)
             kt_settings_fail(s, KT_E_FORMAT, "%s: %" PRIu64 ", which must be %" PRIu64 " to %" PRIu64,
                              bounds[i].what, bounds[i].value, bounds[i].least, bounds[i].most);
+}
+
+static void check_attention(struct kt_settings *s, const struct kt_attention_config *a, uint32_t rotated)
+{
+    const struct bound bounds[] = {{"attention heads", a->n_heads, 1, 4096},
+                                   {"heads of keys", a->n_kv_heads, 1, 4096},
+                                   {"numbers of a head", a->head_size, 2, 1024},
+                                   {"numbers of a value", a->value_size, 0, 1024},
+                                   {"rotated numbers of a head", rotated, 2, a->head_size}};
+    check_bounds(s, bounds, sizeof(bounds) / sizeof(bounds[0]));
+    if (s->status == KT_OK && (a->n_heads % a->n_kv_heads != 0 || a->head_size % 2 != 0 || rotated % 2 != 0))
+        kt_settings_fail(s, KT_E_FORMAT, "%u heads of %u numbers, %u of them rotated, over %u heads of keys",
+                         a->n_heads, a->head_size, rotated, a->n_kv_heads);
+}
+
+/* Sizes that no model has would only overflow later. */
+static void check(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    const struct bound bounds[] = {{"hidden size", c->hidden_size, 1, 1 << 20},
+                                   {"experts", c->n_experts, 0, 4096},
+                                   {"experts of a token", c->top_k, c->n_experts ? 1 : 0,
+                                    c->n_experts < 128 ? c->n_experts : 128},
+                                   {"context length", c->context_length, 1, UINT32_MAX}};
+    check_attention(s, &c->attention, c->rope.size);
+    for (uint32_t i = 0; c->layers && i < c->n_layers; i++) {
+        const struct kt_layer_config *layer = &c->layers[i];
+        check_attention(s, &layer->attention,
+                        layer->rope == KT_LAYER_ROPE_WINDOW ? c->window_rope.size : c->rope.size);
+    }
+    check_bounds(s, bounds, sizeof(bounds) / sizeof(bounds[0]));
     if (s->status != KT_OK)
         return;
-    if (a->n_heads % a->n_kv_heads != 0 || a->head_size % 2 != 0 || c->rope.size % 2 != 0)
-        kt_settings_fail(s, KT_E_FORMAT, "%u heads of %u numbers, %u of them rotated, over %u heads of keys",
-                         a->n_heads, a->head_size, c->rope.size, a->n_kv_heads);
     const struct kt_router_config *r = &c->router;
     uint32_t groups = r->n_groups > 1 ? r->n_groups : 1, top = groups > 1 ? r->top_groups : 1;
     if (c->n_experts % groups != 0 || top < 1 || top > groups || c->top_k > c->n_experts / groups * top)
@@ -303,7 +343,7 @@ static void refuse(struct kt_settings *s, struct kt_engine_config *c)
     kt_settings_text(s, NULL, "hidden_act", 0, activation, sizeof(activation));
     if (activation[0] && strcmp(activation, "silu") != 0)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "the hidden_act '%s' is not computed", activation);
-    if (c->latent.kv_rank == 0 &&
+    if (c->latent.kv_rank == 0 && c->attention.value_size == 0 &&
         kt_settings_uint(s, "attention.value_length", NULL, c->attention.head_size) != c->attention.head_size)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "keys and values of different sizes are not computed");
     if (!s->is_gguf && !kt_settings_was_read(s, "layer_types"))
@@ -344,6 +384,18 @@ static const char *find_stem(struct kt_settings *s)
     return "model.";
 }
 
+/* Layers have what all have. */
+static void spread(struct kt_engine_config *c)
+{
+    if (!c->family->ropes_by_type)
+        c->window_rope = c->rope;
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        c->layers[i].attention = c->attention;
+        c->layers[i].rope =
+            c->family->ropes_by_type && c->layers[i].window ? KT_LAYER_ROPE_WINDOW : KT_LAYER_ROPE;
+    }
+}
+
 enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *c,
                                      struct kt_error *error)
 {
@@ -351,7 +403,7 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
     struct kt_settings s;
     char names[256];
     enum kt_status status = kt_settings_open(&s, checkpoint, error);
-    *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope};
+    *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope, .window_rope = rope};
     if (status != KT_OK)
         return status;
     c->family = kt_family_find(s.architecture, s.is_gguf);
@@ -370,6 +422,10 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
     if (s.status == KT_OK && c->family->read)
         c->family->read(&s, c);
     if (s.status == KT_OK)
+        spread(c);
+    if (s.status == KT_OK && c->family->read_layers)
+        c->family->read_layers(&s, c);
+    if (s.status == KT_OK)
         kt_engine_config_check_skipped(&s, c);
     check(&s, c);
     if (s.status == KT_OK)
@@ -383,5 +439,7 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
 void kt_engine_config_free(struct kt_engine_config *config)
 {
     free(config->layers);
+    free(config->divisors);
     config->layers = NULL;
+    config->divisors = NULL;
 }

@@ -13,32 +13,69 @@ enum kt_mixer_kind {
     KT_MIXER_KINDS
 };
 
-struct kt_layer_config {
-    uint32_t mixer;  /**< enum kt_mixer_kind */
-    bool dense;      /**< a dense network instead of experts */
-    uint64_t window; /**< tokens that a query sees, its own among them; 0: all */
+/** The rope of a layer's queries and keys. */
+enum kt_layer_rope {
+    KT_LAYER_ROPE,        /**< kt_engine_config.rope */
+    KT_LAYER_ROPE_WINDOW, /**< kt_engine_config.window_rope */
+    KT_LAYER_ROPE_NONE
 };
+#define KT_LAYER_ROPES 2 /* that have angles */
 
-/** What is normed in queries and keys before they are rotated. */
+/** What is normed in queries and keys. */
 enum kt_head_norm { KT_HEAD_NORM_NONE, KT_HEAD_NORM_EACH, KT_HEAD_NORM_WHOLE };
 
 /** Which matrices of attention have biases: those that the file has, or exactly these. */
 enum kt_biases { KT_BIASES_ANY, KT_BIASES_NONE, KT_BIASES_QKV, KT_BIASES_ALL };
 
+/** Numbers that the output of attention is multiplied by. */
+enum kt_output_gate {
+    KT_OUTPUT_GATE_NONE,
+    KT_OUTPUT_GATE_JOINED,   /**< rows of queries come with as many gates, [query | gate] of each head */
+    KT_OUTPUT_GATE_ELEMENTS, /**< a matrix makes one for each number */
+    KT_OUTPUT_GATE_HEADS     /**< a matrix makes one for each head */
+};
+enum kt_gate_function { KT_GATE_SIGMOID, KT_GATE_SOFTPLUS };
+
+/** Queries grow with their position p, from 0 on: by 1 + rate ln(1 + floor((p + first) / length)), or by
+ * (1 + (p + first) / length)^rate. */
+enum kt_growth { KT_GROWTH_NONE, KT_GROWTH_LOG, KT_GROWTH_POWER };
+struct kt_growth_config {
+    uint32_t growth; /**< enum kt_growth */
+    uint32_t first;
+    double rate, length;
+};
+
+/** Attention of a layer. Latent attention has the heads, their own sizes, biases and growth of it. */
 struct kt_attention_config {
     uint32_t n_heads, n_kv_heads, head_size;
-    uint32_t biases; /**< enum kt_biases */
-    uint32_t norm;   /**< enum kt_head_norm */
-    bool has_sinks;  /**< a logit for each head that takes its share of the softmax and gives nothing */
-    bool has_gate;   /**< queries come with as many numbers whose sigmoid the output is multiplied by */
+    uint32_t value_size; /**< numbers of a value; 0: as many as of a key */
+    uint32_t biases;     /**< enum kt_biases */
+    uint32_t norm;       /**< enum kt_head_norm */
+    bool norms_rotated;  /**< after they are rotated instead of before */
+    bool norms_plainly;  /**< the norm has no weights */
+    bool norms_values;   /**< each head of values, without weights */
+    bool shares_keys;    /**< values are the keys, before their norm */
+    bool has_sinks;      /**< a logit for each head that takes its share of the softmax and gives nothing */
+    uint32_t gate;       /**< enum kt_output_gate */
+    uint32_t gating;     /**< enum kt_gate_function */
+    float scale;         /**< of scores; 0: 1 / sqrt(head_size) */
+    float value_scale;   /**< 0: 1 */
+    float clip;          /**< numbers of queries, keys and values are at most that far from 0; 0: any */
+    struct kt_growth_config growth;
+};
+
+struct kt_layer_config {
+    uint32_t mixer;  /**< enum kt_mixer_kind */
+    bool dense;      /**< a dense network instead of experts */
+    uint64_t window; /**< tokens that a query sees, its own among them; 0: all */
+    uint32_t rope;   /**< enum kt_layer_rope */
+    /** kt_engine_config.attention, unless the family's read_layers changed it. */
+    struct kt_attention_config attention;
 };
 
 /** Multi-head latent attention: a head's keys are nope_size numbers of a latent and rope_size rotated ones.
  */
 struct kt_latent_config {
-    /** Queries at position p are multiplied by 1 + temperature ln(1 + floor(p / temperature_length)); 0: not.
-     */
-    double temperature, temperature_length;
     uint32_t q_rank;  /**< of the latent that queries are made of; 0: they are made of the layer's input */
     uint32_t kv_rank; /**< of the one that keys and values are made of; 0: there is none */
     uint32_t nope_size, rope_size, value_size;
@@ -85,12 +122,15 @@ struct kt_engine_config {
     uint64_t hidden_size, context_length;
     bool ties; /**< the head is the embedding */
     float eps;
-    float norm_offset; /**< 1: weights of norms are stored less 1 */
-    struct kt_attention_config attention;
+    float norm_offset;                    /**< 1: weights of norms are stored less 1 */
+    struct kt_attention_config attention; /**< of all layers, see kt_layer_config */
     struct kt_latent_config latent;
     struct kt_delta_config delta;
-    uint32_t pairing;           /**< enum kt_rope_pairing */
-    struct kt_rope_params rope; /**< divisors NULL: they are loaded with the weights */
+    uint32_t pairing;                  /**< enum kt_rope_pairing */
+    struct kt_rope_params rope;        /**< divisors NULL: they are loaded with the weights */
+    struct kt_rope_params window_rope; /**< of layers that say so */
+    float *divisors;                   /**< of `rope`, where config.json has them */
+    float rope_scale;                  /**< of cosines and sines of `rope`; 0: 1 */
     uint32_t n_experts, top_k;
     struct kt_router_config router;
     bool has_shared;                    /**< an expert that every token goes through */
@@ -107,6 +147,15 @@ struct kt_family_names {
     const char *json_correction;  /**< NULL: "mlp.gate.e_score_correction_bias" */
     const char *json_shared;      /**< NULL: "mlp.shared_experts" */
     const char *json_shared_gate; /**< NULL: "mlp.shared_expert_gate" */
+    const char *json_embedding;   /**< NULL: "embed_tokens" */
+    const char *json_attention;   /**< NULL: "self_attn" */
+    const char *json_output;      /**< of attention; NULL: "o_proj" */
+    const char *json_query_norm;  /**< NULL: "q_norm" */
+    const char *json_key_norm;    /**< NULL: "k_norm" */
+    const char *json_gate;        /**< of attention's output; NULL: "g_proj" */
+    const char *json_sinks;       /**< NULL: "sinks" */
+    const char *json_joined;      /**< queries, keys and values are rows of one matrix; NULL: of three */
+    bool gguf_joined;             /**< the same in GGUF files: attn_qkv */
     /** Tensors whose names begin so are of parts that the logits of text do not depend on; NULL behind the
      * last one. */
     const char *const *skipped;
@@ -124,6 +173,11 @@ struct kt_family {
     struct kt_family_names names;
     /** Reads what the family has besides, after everything else was read. NULL: nothing. */
     void (*read)(struct kt_settings *settings, struct kt_engine_config *config);
+    /** Changes attention and ropes of single layers, which have those of all before. NULL: nothing. */
+    void (*read_layers)(struct kt_settings *settings, struct kt_engine_config *config);
+    /** "rope_parameters" of config.json may have an object for each type of layer: the rope is that of
+     * "full_attention", the window's that of "sliding_attention". */
+    bool ropes_by_type;
 };
 
 /** The family of a GGUF architecture or of a class of config.json; NULL: none. */

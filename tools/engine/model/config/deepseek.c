@@ -65,15 +65,16 @@ static void read_sizes(struct kt_settings *s, struct kt_engine_config *c)
 }
 
 /* Of Mistral Large 3, whose attention gets sharper with the position. */
-static void read_temperature(struct kt_settings *s, struct kt_latent_config *l)
+static void read_temperature(struct kt_settings *s, struct kt_growth_config *g)
 {
-    l->temperature = kt_settings_real(s, "attention.temperature_scale", NULL, 0);
-    l->temperature_length = (double)kt_settings_uint(s, "attention.temperature_length", NULL, 0);
-    if (l->temperature != 0 && l->temperature_length == 0)
+    g->rate = kt_settings_real(s, "attention.temperature_scale", NULL, 0);
+    g->length = (double)kt_settings_uint(s, "attention.temperature_length", NULL, 0);
+    g->growth = g->rate != 0 ? KT_GROWTH_LOG : KT_GROWTH_NONE;
+    if (g->rate != 0 && g->length == 0)
         kt_settings_fail(s, KT_E_FORMAT,
                          "attention.temperature_scale is %g, and attention.temperature_length is "
                          "missing or 0",
-                         l->temperature);
+                         g->rate);
 }
 
 /* What kt_engine_config says of heads are a head's own sizes, not those that the cache has. */
@@ -89,7 +90,7 @@ static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
     double multiplier = kt_settings_real(s, "rope.scaling.yarn_log_multiplier", NULL, 0);
     if (s->is_gguf && c->rope.scaling == KT_ROPE_YARN)
         c->rope.mscale = c->rope.mscale_all_dim = 10 * multiplier;
-    read_temperature(s, &c->latent);
+    read_temperature(s, &c->attention.growth);
     kt_engine_config_biases(s, c);
 }
 

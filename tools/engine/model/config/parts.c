@@ -110,10 +110,11 @@ static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
                    s->is_gguf ? "blk." : "layers.", c->n_layers, s->is_gguf ? "nextn." : "");
     c->has_mtp = named ? has_tensor(s, "mtp.fc.weight") : c->n_skipped > 0 && has_tensor(s, joint);
     /* It stands a token behind, and only differences of positions count in it. */
-    c->has_mtp = c->has_mtp && c->latent.temperature == 0;
+    c->has_mtp = c->has_mtp && c->attention.growth.growth == KT_GROWTH_NONE;
     c->layers[c->n_layers] =
         (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
-                                 .dense = c->n_experts == 0};
+                                 .dense = c->n_experts == 0,
+                                 .attention = c->attention};
 }
 
 void kt_engine_config_check_skipped(struct kt_settings *s, struct kt_engine_config *c)

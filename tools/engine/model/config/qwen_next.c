@@ -93,7 +93,8 @@ static void read_both(struct kt_settings *s, struct kt_engine_config *c)
     kt_engine_config_biases(s, c);
     c->norm_offset = s->is_gguf ? 0 : 1;
     c->attention.norm = KT_HEAD_NORM_EACH;
-    c->attention.has_gate = kt_settings_flag(s, NULL, "attn_output_gate", true);
+    if (kt_settings_flag(s, NULL, "attn_output_gate", true))
+        c->attention.gate = KT_OUTPUT_GATE_JOINED;
     c->shared_width = kt_settings_uint(s, "expert_shared_feed_forward_length",
                                        "shared_expert_intermediate_size", c->defaults->shared_width);
     c->has_shared = c->gates_shared = c->shared_width > 0;

@@ -29,9 +29,11 @@ void kt_settings_fail(struct kt_settings *s, enum kt_status status, const char *
 
 /* ---- finding ---- */
 
-/* Of later files, "rope_parameters" has what "rope_scaling" had. */
-static const json_t *find_json(const json_t *object, const char *path)
+/* Of later files, "rope_parameters" has what "rope_scaling" had; some have an object for each type of layers
+ * in it. */
+static const json_t *find_json(const struct kt_settings *s, const char *path)
 {
+    const json_t *object = s->model;
     char key[64];
     const char *slash;
     while (object && (slash = strchr(path, '/'))) {
@@ -39,6 +41,8 @@ static const json_t *find_json(const json_t *object, const char *path)
         const json_t *inner = json_object_get(object, key);
         if (json_object_size(inner) == 0 && strcmp(key, "rope_scaling") == 0)
             inner = json_object_get(object, "rope_parameters");
+        if (s->rope_part && strcmp(key, "rope_scaling") == 0 && json_object_get(inner, s->rope_part))
+            inner = json_object_get(inner, s->rope_part);
         object = inner;
         path = slash + 1;
     }
@@ -63,7 +67,7 @@ static bool find(struct kt_settings *s, const char *gguf, const char *json, stru
     if (s->n_read < KT_SETTINGS_READ && !kt_settings_was_read(s, place->name))
         s->read[s->n_read++] = place->name;
     if (!s->is_gguf)
-        return (place->json = find_json(s->model, json)) != NULL;
+        return (place->json = find_json(s, json)) != NULL;
     snprintf(key, sizeof(key), "%s.%s", s->architecture, gguf);
     enum kt_status status = kt_checkpoint_value_find(s->checkpoint, key, &place->value, s->error);
     if (status != KT_OK && status != KT_E_NOT_FOUND)
@@ -84,7 +88,7 @@ bool kt_settings_is_null(const struct kt_settings *s, const char *json)
 
 const json_t *kt_settings_json(const struct kt_settings *s, const char *json)
 {
-    return s->is_gguf ? NULL : find_json(s->model, json);
+    return s->is_gguf ? NULL : find_json(s, json);
 }
 
 uint64_t kt_settings_count(struct kt_settings *s, const char *gguf, const char *json)

@@ -25,6 +25,7 @@ struct kt_settings {
     enum kt_status status;
     const char *read[KT_SETTINGS_READ]; /**< names that were asked for */
     uint32_t n_read;
+    const char *rope_part; /**< "rope_scaling/X" is of that type of layers, where these have one each */
 };
 
 enum kt_status kt_settings_open(struct kt_settings *settings, struct kt_checkpoint *checkpoint,
