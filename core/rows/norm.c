@@ -62,7 +62,7 @@ enum kt_status kt_rows_norm(const struct kt_rows *rows, const struct kt_rows_nor
 static enum kt_status check_gate(struct kt_rows_gate *job, struct kt_error *error)
 {
     static const char function[] = "kt_rows_gate";
-    enum kt_status status = kt_rows_check_number(function, "gating", job->gating, 0, KT_GATING_SILU, error);
+    enum kt_status status = kt_rows_check_number(function, "gating", job->gating, 0, KT_GATING_GELU, error);
     if (status == KT_OK)
         status = check_parts(function, &job->n_parts, job->size, error);
     if (status == KT_OK)
@@ -86,6 +86,8 @@ enum kt_status kt_rows_gate(const struct kt_rows *rows, const struct kt_rows_gat
         return status;
     struct kt_rows_gate checked = *job;
     status = check_gate(&checked, error);
+    if (status == KT_OK && checked.gating > KT_GATING_SILU)
+        status = kt_rows_check_kind(rows, "kt_rows_gate", "GELU", error);
     if (status == KT_OK)
         kt_rows_table(rows)->gate(kt_rows_instance(rows), &checked);
     return status;

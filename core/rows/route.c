@@ -6,6 +6,7 @@
 #include "core/rows/rows.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static enum kt_status check_multiply(struct kt_rows_multiply *job, struct kt_error *error)
 {
@@ -67,13 +68,18 @@ static enum kt_status check_route(struct kt_rows_route *job, struct kt_error *er
 {
     static const char function[] = "kt_rows_route";
     enum kt_status status =
-        kt_rows_check_number(function, "routing", job->routing, 0, KT_ROUTING_SIGMOID, error);
+        kt_rows_check_number(function, "routing", job->routing, 0, KT_ROUTING_MIXER, error);
     if (status == KT_OK)
         status = kt_rows_check_number(function, "n_experts", job->n_experts, 1, 4096, error);
     if (status == KT_OK)
         status = kt_rows_check_number(function, "top_k", job->top_k, 1, 128, error);
     if (status == KT_OK)
         status = check_groups(job, error);
+    if (status == KT_OK && job->routing == KT_ROUTING_MIXER && (job->correction || job->n_groups > 1))
+        return kt_fail(error, KT_E_INVALID, "%s: KT_ROUTING_MIXER has no correction and no groups", function);
+    if (status == KT_OK && !(job->near >= 0.0f && isfinite(job->near)))
+        return kt_fail(error, KT_E_INVALID, "%s: near is %g, expected is 0 or more", function,
+                       (double)job->near);
     if (status == KT_OK)
         status = kt_rows_check_floats((struct kt_rows_name){function, "logits"}, job->logits,
                                       &job->logits_stride, job->n_experts, error);
@@ -93,6 +99,8 @@ enum kt_status kt_rows_route(const struct kt_rows *rows, const struct kt_rows_ro
         return status;
     struct kt_rows_route checked = *job;
     status = check_route(&checked, error);
+    if (status == KT_OK && checked.routing > KT_ROUTING_SIGMOID)
+        status = kt_rows_check_kind(rows, "kt_rows_route", "such routing", error);
     if (status == KT_OK)
         kt_rows_table(rows)->route(kt_rows_instance(rows), &checked);
     return status;

@@ -5,6 +5,7 @@
 #define KT_CORE_ROWS_ROWS_H
 
 #include "core/backend/backend.h"
+#include "core/base/error.h"
 
 #include <kt/plugin_rows.h>
 
@@ -16,6 +17,20 @@ static inline const struct kt_backend *kt_rows_backend(const struct kt_rows *row
 static inline const struct kt_rows_ops *kt_rows_table(const struct kt_rows *rows)
 {
     return kt_rows_backend(rows)->level->rows;
+}
+
+/* The plugin ABI's first minor that has KT_GATING_GELU and the routings behind KT_ROUTING_SIGMOID. */
+#define KT_ROWS_KINDS_MINOR 9
+
+static inline enum kt_status kt_rows_check_kind(const struct kt_rows *rows, const char *function,
+                                                const char *what, struct kt_error *error)
+{
+    const struct kt_plugin *plugin = kt_rows_backend(rows)->plugin;
+    return plugin->abi_minor >= KT_ROWS_KINDS_MINOR
+               ? KT_OK
+               : kt_fail(error, KT_E_UNSUPPORTED,
+                         "%s: the plugin %s was built for ABI %u.%u, which has no %s; rebuild it", function,
+                         kt_rows_backend(rows)->name, plugin->abi_major, plugin->abi_minor, what);
 }
 
 static inline void *kt_rows_instance(const struct kt_rows *rows)

@@ -29,6 +29,8 @@
  *   1.6  2026-11-23  kt_level.attention and kt_level.rows, without which ops may be left out
  *   1.7  2026-11-23  tunables: struct kt_tunable, kt_ops.tunables, kt_layout.tuned, and the same of attention
  *   1.8  2026-11-26  kt_attention_layout.adds, kt_attend.add, reserved before: attend() over several chunks
+ *   1.9  2026-11-27  rows: KT_GATING_GELU, KT_ROUTING_LOGITS, KT_ROUTING_MIXER, kt_rows_route.near, reserved
+ *                    before; plugins of an older minor version are not called with them
  *
  * Threads: probe, open, close and layout are called from one thread at a time. All other functions are called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -65,7 +67,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 8
+#define KT_PLUGIN_ABI_MINOR 9
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */

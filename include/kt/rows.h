@@ -113,7 +113,8 @@ enum kt_status kt_rows_norm(const struct kt_rows *rows, const struct kt_rows_nor
 enum kt_gating {
     KT_GATING_PLAIN = 0,   /**< g itself */
     KT_GATING_SIGMOID = 1, /**< 1 / (1 + exp(-g)) */
-    KT_GATING_SILU = 2     /**< g / (1 + exp(-g)) */
+    KT_GATING_SILU = 2,    /**< g / (1 + exp(-g)) */
+    KT_GATING_GELU = 3     /**< g / 2 (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3)))     (Gemma) */
 };
 
 /**
@@ -251,7 +252,9 @@ enum kt_routing {
     KT_ROUTING_SOFTMAX =
         0,                 /**< p = softmax over all experts; w = p                    (Qwen3-MoE, Mixtral) */
     KT_ROUTING_TOP = 1,    /**< as SOFTMAX, but over the selected: always normalized   (gpt-oss) */
-    KT_ROUTING_SIGMOID = 2 /**< p = sigmoid; w = p                      (DeepSeek-V3, GLM-4.5, MiniMax-M2) */
+    KT_ROUTING_SIGMOID = 2, /**< p = sigmoid; w = p                      (DeepSeek-V3, GLM-4.5, MiniMax-M2) */
+    KT_ROUTING_LOGITS = 3,  /**< p = z; w = sigmoid(z)                                          (Kolibri) */
+    KT_ROUTING_MIXER = 4    /**< p = z; w: see below                                   (Phi-3.5-MoE) */
 };
 
 /** The score of a group of experts. */
@@ -267,6 +270,9 @@ enum kt_group_score {
  *     n_groups above 1: only the top_groups groups with the best scores keep their experts
  *     ids = the top_k of c, largest first; weights = w of these
  *     normalize: weights / (their sum [+ 1e-20 if SIGMOID]);  weights * scale
+ *
+ * MIXER has no correction and no groups. With m the z of an expert that is chosen, w of it is 1 / (the sum of
+ * exp(z - m) over all experts that were not chosen before it and are near: m - z <= near max(|z|, m)).
  *
  * Ties are resolved in the order of expert numbers, and of group numbers. Without correction and groups,
  * softmax selects by z, which has the same order as p, exactly and at any level. A NaN stays in its row,
@@ -284,7 +290,7 @@ struct kt_rows_route {
     uint32_t group_score; /**< enum kt_group_score */
     uint32_t normalize;   /**< not 0: the weights of a row sum up to `scale` */
     float scale;          /**< 0: 1 */
-    uint32_t reserved;
+    float near;           /**< MIXER; not below 0 */
     const float *logits;     /**< [n_rows][n_experts] */
     int64_t logits_stride;   /**< bytes from row to row; 0: dense */
     const float *correction; /**< [n_experts] (e_score_correction_bias), or NULL */

@@ -79,14 +79,15 @@ static inline void find_scores(const struct kt_rows_route *job, uint32_t row, st
     for (unsigned i = 0; i < VEC_ROWS; i++)
         routing->z[n + i] = -INFINITY;
     routing->has_nan = find_nan(routing->z, n);
-    bool soft = job->routing != KT_ROUTING_SIGMOID;
-    bool by_logits = soft && !job->correction && job->n_groups == 1;
-    if (!soft)
+    bool plain = job->routing == KT_ROUTING_LOGITS || job->routing == KT_ROUTING_MIXER;
+    bool soft = job->routing != KT_ROUTING_SIGMOID && !plain;
+    bool by_logits = plain || (soft && !job->correction && job->n_groups == 1);
+    if (!soft && job->routing != KT_ROUTING_MIXER)
         for (uint32_t e = 0; e < n; e += VEC_ROWS) {
             vf down = vf_exp(vf_sub(vf_set(0.0f), vf_load(routing->z + e)));
             vf_store(routing->p + e, vf_div(vf_set(1.0f), vf_add(vf_set(1.0f), down)));
         }
-    else if (job->routing == KT_ROUTING_SOFTMAX || !by_logits)
+    else if (job->routing == KT_ROUTING_SOFTMAX || (soft && !by_logits))
         routing->total = soften(routing->z, n, routing->p);
     if (soft && !by_logits)
         for (uint32_t e = 0; e < n; e += VEC_ROWS)
@@ -97,9 +98,10 @@ static inline void find_scores(const struct kt_rows_route *job, uint32_t row, st
     if (job->correction) {
         uint32_t e = 0;
         for (; e + VEC_ROWS <= n; e += VEC_ROWS)
-            vf_store(routing->corrected + e, vf_add(vf_load(routing->p + e), vf_load(job->correction + e)));
+            vf_store(routing->corrected + e,
+                     vf_add(vf_load(routing->choice + e), vf_load(job->correction + e)));
         for (; e < n; e++)
-            routing->corrected[e] = routing->p[e] + job->correction[e];
+            routing->corrected[e] = routing->choice[e] + job->correction[e];
         routing->choice = routing->corrected;
     }
 }
@@ -174,6 +176,24 @@ static inline void choose(const struct kt_rows_route *job, const struct routing 
             top->number[top->n++] = e;
 }
 
+/* The weight of choice i among the experts that are near it, those chosen before not among them. */
+static inline float mix(const struct kt_rows_route *job, struct routing *routing, const struct top *top,
+                        uint32_t i)
+{
+    float m = routing->z[top->number[i]];
+    uint32_t n = 0;
+    if (i > 0)
+        routing->z[top->number[i - 1]] = -INFINITY;
+    for (uint32_t e = 0; e < job->n_experts; e++) {
+        float z = routing->z[e], size = fabsf(z) > m ? fabsf(z) : m;
+        if (z > -INFINITY && m - z <= job->near * size)
+            routing->corrected[n++] = z;
+    }
+    for (unsigned v = 0; v < VEC_ROWS; v++)
+        routing->corrected[n + v] = -INFINITY;
+    return 1.0f / soften(routing->corrected, n, routing->corrected);
+}
+
 static inline void weigh(const struct kt_rows_route *job, struct routing *routing, const struct top *top,
                          float *weights)
 {
@@ -181,6 +201,8 @@ static inline void weigh(const struct kt_rows_route *job, struct routing *routin
     for (uint32_t i = 0; i < top->n; i++)
         if (job->routing == KT_ROUTING_TOP)
             z[i] = routing->z[top->number[i]];
+        else if (job->routing == KT_ROUTING_MIXER)
+            p[i] = mix(job, routing, top, i);
         else
             p[i] = routing->p[top->number[i]];
     if (job->routing == KT_ROUTING_TOP) {

@@ -100,7 +100,9 @@ static void gate(void *instance, const struct kt_rows_gate *job)
                                   job->one_gate && !IS(GATE_ONE) ? 0 : i, job->gate.dtype);
                     y *= job->gating == KT_GATING_PLAIN     ? g
                          : job->gating == KT_GATING_SIGMOID ? sigmoid(g)
-                                                            : g * sigmoid(g);
+                         : job->gating == KT_GATING_SILU
+                             ? g * sigmoid(g)
+                             : g * sigmoid(1.5957691216f * (g + 0.044715f * g * g * g));
                 }
                 if (job->accumulate && !IS(GATE_ADDS))
                     y += get(to, 0, 0, job->output.dtype);
@@ -166,11 +168,12 @@ static void score(const struct kt_rows_route *job, const float *z, float *p, flo
     float max = -INFINITY, sum = 0;
     for (uint32_t e = 0; e < job->n_experts; e++)
         max = z[e] > max || isnan(z[e]) ? z[e] : max;
+    bool soft = job->routing < KT_ROUTING_SIGMOID;
     for (uint32_t e = 0; e < job->n_experts; e++)
-        sum += p[e] = job->routing == KT_ROUTING_SIGMOID ? sigmoid(z[e]) : expf(z[e] - max);
+        sum += p[e] = soft ? expf(z[e] - max) : sigmoid(z[e]);
     for (uint32_t e = 0; e < job->n_experts; e++) {
-        p[e] /= job->routing == KT_ROUTING_SIGMOID ? 1 : sum;
-        choice[e] = p[e] + (job->correction && !IS(ROUTE_CORRECTION) ? job->correction[e] : 0);
+        p[e] /= soft ? sum : 1;
+        choice[e] = (job->routing < KT_ROUTING_LOGITS ? p[e] : z[e]) + (job->correction && !IS(ROUTE_CORRECTION) ? job->correction[e] : 0);
     }
 }
 
@@ -183,6 +186,15 @@ static uint32_t take(const float *numbers, bool *taken, uint32_t n)
     if (best < n)
         taken[best] = true;
     return best;
+}
+
+static float mix(const struct kt_rows_route *job, const float *z, const bool *taken, uint32_t best)
+{
+    float sum = 1;
+    for (uint32_t e = 0; e < job->n_experts; e++)
+        if (!taken[e] && z[best] - z[e] <= job->near * fmaxf(fabsf(z[e]), z[best]))
+            sum += expf(z[e] - z[best]);
+    return 1 / sum;
 }
 
 static void drop_groups(const struct kt_rows_route *job, const float *choice, bool *taken)
@@ -216,7 +228,8 @@ static void route(void *instance, const struct kt_rows_route *job)
         for (uint32_t i = 0; i < job->top_k; i++) {
             uint32_t best = take(choice, taken, job->n_experts);
             job->ids[row * job->top_k + i] = best;
-            sum += weights[i] = p[best];
+            weights[i] = job->routing == KT_ROUTING_MIXER ? mix(job, z, taken, best) : p[best];
+            sum += weights[i];
         }
         for (uint32_t e = 0; e < job->n_experts; e++)
             bad |= isnan(z[e]);

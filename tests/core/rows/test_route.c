@@ -187,15 +187,25 @@ static void model_scores(const struct kt_rows_route *job, const float *z, double
     double max = -INFINITY, sum = 0.0;
     for (uint32_t e = 0; e < job->n_experts; e++)
         max = fmax(max, (double)z[e]);
+    bool by_logits = job->routing >= KT_ROUTING_LOGITS, soft = job->routing < KT_ROUTING_SIGMOID;
     for (uint32_t e = 0; e < job->n_experts; e++) {
-        p[e] = job->routing == KT_ROUTING_SIGMOID ? model_sigmoid((double)z[e]) : exp((double)z[e] - max);
+        p[e] = soft ? exp((double)z[e] - max) : model_sigmoid((double)z[e]);
         sum += p[e];
     }
     for (uint32_t e = 0; e < job->n_experts; e++) {
-        if (job->routing != KT_ROUTING_SIGMOID)
-            p[e] /= sum;
-        choice[e] = p[e] + (job->correction ? (double)job->correction[e] : 0.0);
+        p[e] /= soft ? sum : 1;
+        choice[e] = (by_logits ? (double)z[e] : p[e]) + (job->correction ? (double)job->correction[e] : 0.0);
     }
+}
+
+/* The weight of `best` among those that are near and were not chosen before. */
+static double model_mix(const struct kt_rows_route *job, const float *z, const bool *taken, uint32_t best)
+{
+    double m = (double)z[best], sum = 0.0;
+    for (uint32_t e = 0; e < job->n_experts; e++)
+        if (!taken[e] && m - (double)z[e] <= (double)job->near * fmax(fabs((double)z[e]), m))
+            sum += exp((double)z[e] - m);
+    return 1.0 / sum;
 }
 
 /* The index of the largest number that is not taken; the first one of equals. */
@@ -243,8 +253,8 @@ static void check_row(const struct kt_rows_route *job, const float *z, const int
     for (uint32_t i = 0; i < job->top_k; i++) {
         uint32_t best = largest(choice, taken, job->n_experts);
         ck_assert_int_eq(ids[i], best);
+        w[i] = job->routing == KT_ROUTING_MIXER ? model_mix(job, z, taken, best) : p[best];
         taken[best] = true;
-        w[i] = p[best];
         sum += w[i];
     }
     for (uint32_t i = 0; i < job->top_k; i++) {
@@ -269,14 +279,17 @@ static void check_route(const struct kt_rows *rows, unsigned round, uint64_t *se
     job.top_k = shapes[shape].top_k;
     job.n_groups = shapes[shape].groups;
     job.top_groups = shapes[shape].top_groups;
-    job.routing = round / 10 % 3;
+    job.routing = round / 10 % 5;
+    job.near = round % 3 ? 0.5f : 0.02f;
+    if (job.routing == KT_ROUTING_MIXER)
+        job.n_groups = job.top_groups = 0;
     job.group_score = round / 30 % 2;
     job.normalize = round / 60 % 2;
     job.scale = round / 20 % 2 ? 2.5f : 0.0f;
     struct plane logits = plane_make(KT_DTYPE_F32, ROWS, 1, job.n_experts, round % 4, 2.0, seed);
     float *correction = floats_make(job.n_experts, 0.3, seed), weights[ROWS * 10];
     int64_t ids[ROWS * 10];
-    job.correction = round / 7 % 2 ? correction : NULL;
+    job.correction = round / 7 % 2 && job.routing != KT_ROUTING_MIXER ? correction : NULL;
     job.logits = (const float *)(const void *)logits.data;
     job.logits_stride = logits.stride;
     job.ids = ids;
@@ -303,16 +316,16 @@ END_TEST
 START_TEST(ties_go_to_the_lower_one)
 {
     const struct kt_rows *rows = level_open(_i);
-    for (uint32_t round = 0; rows && round < 6; round++) {
+    for (uint32_t round = 0; rows && round < 9; round++) {
         float z[64] = {0}, weights[4];
         int64_t ids[4];
         struct kt_rows_route job = KT_ROWS_ROUTE_INIT;
         z[40] = z[50] = z[60] = 1.0f;
-        job.routing = round % 3;
+        job.routing = round < 6 ? round % 3 : round < 8 ? KT_ROUTING_LOGITS : KT_ROUTING_MIXER;
         job.n_rows = 1;
         job.n_experts = 64;
         job.top_k = 4;
-        job.n_groups = round < 3 ? 1 : 8;
+        job.n_groups = round < 3 || round == 8 ? 1 : 8;
         job.top_groups = 4;
         job.normalize = 1;
         job.logits = z;
@@ -333,25 +346,25 @@ START_TEST(bad_logits_stay_in_their_row)
 {
     const struct kt_rows *rows = level_open(_i);
     uint64_t seed = 4;
-    for (unsigned round = 0; rows && round < 48; round++) {
+    for (unsigned round = 0; rows && round < 80; round++) {
         float z[3][16], weights[2][3][6];
         int64_t ids[2][3][6];
         struct kt_rows_route job = KT_ROWS_ROUTE_INIT;
         for (unsigned i = 0; i < 48; i++)
             z[i / 16][i % 16] = (float)fixture_gaussian(&seed);
-        job.routing = round % 3;
+        job.routing = round % 5;
         job.n_rows = 3;
         job.n_experts = 16;
         job.top_k = 6;
-        job.n_groups = round / 3 % 2 ? 4 : 1;
+        job.n_groups = round / 5 % 2 && job.routing != KT_ROUTING_MIXER ? 4 : 1;
         job.top_groups = 2;
-        job.normalize = round / 6 % 2;
+        job.normalize = round / 10 % 2;
         job.logits = z[0];
         job.ids = ids[0][0];
         job.weights = weights[0][0];
         ck_ok(kt_rows_route(rows, &job, &ck_error));
-        for (unsigned i = 0; i < 16; i += round / 12 % 2 ? 1 : 5)
-            z[1][i] = round / 24 ? -INFINITY : NAN;
+        for (unsigned i = 0; i < 16; i += round / 20 % 2 ? 1 : 5)
+            z[1][i] = round / 40 ? -INFINITY : NAN;
         job.ids = ids[1][0];
         job.weights = weights[1][0];
         ck_ok(kt_rows_route(rows, &job, &ck_error));
@@ -362,7 +375,7 @@ START_TEST(bad_logits_stay_in_their_row)
         for (unsigned i = 0; i < 6; i++) {
             ck_holds(ids[1][1][i] >= 0 && ids[1][1][i] < 16 && !(seen >> ids[1][1][i] & 1));
             seen |= UINT64_C(1) << ids[1][1][i];
-            ck_holds(round / 24 || isnan(weights[1][1][i]));
+            ck_holds(round / 40 || isnan(weights[1][1][i]));
         }
     }
     level_close();

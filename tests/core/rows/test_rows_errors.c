@@ -172,8 +172,14 @@ START_TEST(wrong_routes_are_refused)
     job.weights = numbers + 64;
     ck_ok(kt_rows_route(rows, &job, &ck_error));
     good = job;
-    good.routing = 3;
-    ck_fails(kt_rows_route(rows, &good, &ck_error), KT_E_INVALID, "routing is 3");
+    good.routing = 5;
+    ck_fails(kt_rows_route(rows, &good, &ck_error), KT_E_INVALID, "routing is 5");
+    good.routing = KT_ROUTING_MIXER;
+    ck_fails(kt_rows_route(rows, &good, &ck_error), KT_E_INVALID, "no correction and no groups");
+    good.n_groups = 1;
+    ck_ok(kt_rows_route(rows, &good, &ck_error));
+    good.near = -1;
+    ck_fails(kt_rows_route(rows, &good, &ck_error), KT_E_INVALID, "near is -1, expected is 0 or more");
     job.group_score = 2;
     ck_fails(kt_rows_route(rows, &job, &ck_error), KT_E_INVALID, "group_score is 2");
 }

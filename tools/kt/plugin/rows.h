@@ -8,6 +8,9 @@
 
 #include "tools/kt/plugin/plugin.h"
 
+/* The plugin ABI's first minor with all kinds of gates and routings. */
+#define ROWS_KINDS_MINOR 9
+
 /* Half of float32's step at 1: what rounding once costs, relatively. */
 #define ROWS_UNIT 0x1p-24
 
@@ -100,5 +103,7 @@ void rows_check_memory(struct rows_case *item);
 void rows_near(struct rows_case *item, enum rows_role role, const uint32_t at[3], double want, double bound);
 
 double rows_sigmoid(double x);
+/* Of GELU, which is g times its sigmoid. */
+double rows_gelu(double g);
 
 #endif

@@ -153,7 +153,7 @@ static void make_gate(struct rows_case *item)
     item->n_cuts = round % 2 ? 3 : 1;
     item->size = sizes[(round + 2) % 8];
     *job = (struct kt_rows_gate)KT_ROWS_GATE_INIT;
-    job->gating = round / 2 % 3;
+    job->gating = round / 2 % (item->run->plugin->abi_minor >= ROWS_KINDS_MINOR ? 4 : 3);
     job->size = item->size;
     job->one_gate = round % 4 == 1;
     job->accumulate = round % 4 < 2;
@@ -195,8 +195,11 @@ static void compare_gate(struct rows_case *item)
                 if (gate)
                     y *= job->gating == KT_GATING_PLAIN     ? g
                          : job->gating == KT_GATING_SIGMOID ? rows_sigmoid(g)
-                                                            : g * rows_sigmoid(g);
-                double error = 12 * ROWS_UNIT * fabs(y);
+                         : job->gating == KT_GATING_SILU    ? g * rows_sigmoid(g)
+                                                            : g * rows_sigmoid(rows_gelu(g));
+                /* Six roundings of what exp is given. */
+                double of_exp = job->gating == KT_GATING_GELU ? 6 * fabs(rows_gelu(g)) : 0;
+                double error = (12 + of_exp) * ROWS_UNIT * fabs(y) + 0x1p-120; /* exp may be infinite */
                 if (job->accumulate)
                     y += rows_was(rows_plane(item, ROWS_OUT), r, p, i);
                 rows_near(item, ROWS_OUT, (const uint32_t[]){r, p, i}, y, error + ROWS_UNIT * fabs(y));

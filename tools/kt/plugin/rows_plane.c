@@ -149,3 +149,8 @@ double rows_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
 }
+
+double rows_gelu(double g)
+{
+    return 2 * sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+}

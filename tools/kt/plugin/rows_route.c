@@ -96,12 +96,16 @@ static void make_route(struct rows_case *item)
     job->top_k = own[1];
     job->n_groups = own[2];
     job->top_groups = own[3];
-    job->routing = (item->round + item->round / 3) % 3;
+    uint32_t n_kinds = item->run->plugin->abi_minor >= ROWS_KINDS_MINOR ? 5 : 3;
+    job->routing = (item->round + item->round / 3) % n_kinds;
+    job->near = item->round % 2 ? 0.5f : 0.02f;
+    if (job->routing == KT_ROUTING_MIXER)
+        job->n_groups = job->top_groups = 1;
     job->group_score = item->round % 9 == 3 ? KT_GROUP_BEST : KT_GROUP_BEST_TWO;
     job->normalize = item->round % 2;
     job->scale = item->round % 3 ? 1 : 2.5f;
     rows_plane_make(item, ROWS_X, "logits", KT_DTYPE_F32, (const uint32_t[]){3, 1, own[0]}, 2);
-    if (item->round % 4 < 2)
+    if (item->round % 4 < 2 && job->routing != KT_ROUTING_MIXER)
         job->correction = rows_at(rows_plane_make(item, ROWS_BIAS, "correction", KT_DTYPE_F32,
                                                   (const uint32_t[]){1, 1, own[0]}, 0.3),
                                   0, 0, 0);
@@ -115,7 +119,7 @@ static void make_route(struct rows_case *item)
         plane->stride = plane->part_stride = 4 * (int64_t)plane->size;
     }
     snprintf(item->text, sizeof(item->text), "routing %u, %u of %u experts, %u of %u groups%s", job->routing,
-             own[1], own[0], own[3], own[2], job->correction ? ", correction" : "");
+             own[1], own[0], job->top_groups, job->n_groups, job->correction ? ", correction" : "");
 }
 
 static void call_route(const struct rows_case *item, const struct rows_slice *slice)
@@ -146,17 +150,19 @@ static uint32_t take_largest(const double *numbers, bool *taken, uint32_t n)
 static void score(struct rows_case *item, uint32_t row, double *p, double *choice)
 {
     const struct kt_rows_route *job = &item->job.route;
+    bool soft = job->routing < KT_ROUTING_SIGMOID;
     double max = -INFINITY, sum = 0;
     for (uint32_t e = 0; e < job->n_experts; e++)
         max = fmax(max, rows_was(rows_plane(item, ROWS_X), row, 0, e));
     for (uint32_t e = 0; e < job->n_experts; e++) {
         double z = rows_was(rows_plane(item, ROWS_X), row, 0, e);
-        p[e] = job->routing == KT_ROUTING_SIGMOID ? rows_sigmoid(z) : exp(z - max);
+        p[e] = soft ? exp(z - max) : rows_sigmoid(z);
+        choice[e] = z;
         sum += p[e];
     }
     for (uint32_t e = 0; e < job->n_experts; e++) {
-        p[e] /= job->routing == KT_ROUTING_SIGMOID ? 1 : sum;
-        choice[e] = p[e] + (job->correction ? (double)job->correction[e] : 0);
+        p[e] /= soft ? sum : 1;
+        choice[e] = (job->routing < KT_ROUTING_LOGITS ? p[e] : choice[e]) + (job->correction ? (double)job->correction[e] : 0);
     }
 }
 
@@ -178,6 +184,16 @@ static void drop_groups(const struct kt_rows_route *job, const double *choice, b
         taken[e] = !kept[e / size];
 }
 
+/* The weight of one that is chosen among those that are near it and were not chosen before. */
+static double mix(const struct kt_rows_route *job, const double *z, const bool *taken, uint32_t best)
+{
+    double sum = 1;
+    for (uint32_t e = 0; e < job->n_experts; e++)
+        if (!taken[e] && z[best] - z[e] <= (double)job->near * fmax(fabs(z[e]), z[best]))
+            sum += exp(z[e] - z[best]);
+    return 1 / sum;
+}
+
 static void compare_row(struct rows_case *item, uint32_t row)
 {
     const struct kt_rows_route *job = &item->job.route;
@@ -193,7 +209,8 @@ static void compare_row(struct rows_case *item, uint32_t row)
         if (ids[i] != best && !plugin_failed(item->run))
             plugin_fail(item->run, "choice %u of row %u is expert %lld, float64 chooses %u", i, row,
                         (long long)ids[i], best);
-        sum += own[i] = p[best];
+        own[i] = job->routing == KT_ROUTING_MIXER ? mix(job, choice, taken, best) : p[best];
+        sum += own[i];
     }
     for (uint32_t i = 0; i < job->top_k; i++) {
         double want = own[i] * (double)job->scale;
