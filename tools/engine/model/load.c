@@ -7,18 +7,56 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const struct kt_name usual[KT_NORM_PLACES] = {
+    [KT_NORM_BEFORE_MIXER] = {"attn_norm", "input_layernorm"},
+    [KT_NORM_AFTER_MIXER] = {"post_attention_norm", "post_attention_layernorm"},
+    [KT_NORM_BEFORE_FFN] = {"ffn_norm", "post_attention_layernorm"},
+    [KT_NORM_AFTER_FFN] = {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+
+static enum kt_status load_norm(struct kt_model *m, uint32_t layer, enum kt_norm_place place,
+                                struct kt_hidden_norm *norm, struct kt_error *error)
+{
+    const struct kt_engine_config *c = &m->config;
+    const struct kt_name *own = &c->family->names.norms[place];
+    char name[KT_WEIGHT_NAME];
+    if (!(c->layers[layer].norms >> place & 1))
+        return KT_OK;
+    kt_weight_name(m, layer, own->gguf ? own->gguf : usual[place].gguf,
+                   own->json ? own->json : usual[place].json, name);
+    return kt_load_norm(m, name, norm, error);
+}
+
+static float or_one(float factor)
+{
+    return factor != 0 ? factor : 1;
+}
+
+static enum kt_status load_place(struct kt_model *m, uint32_t layer, enum kt_half half,
+                                 struct kt_place *place, struct kt_error *error)
+{
+    const struct kt_residual_config *residual = &m->config.layers[layer].residual[half];
+    bool is_ffn = half == KT_HALF_FFN;
+    place->keep = or_one(residual->keep);
+    place->add = or_one(residual->add);
+    enum kt_status status = load_norm(m, layer, is_ffn ? KT_NORM_BEFORE_FFN : KT_NORM_BEFORE_MIXER,
+                                      &place->before, error);
+    if (status == KT_OK)
+        status = load_norm(m, layer, is_ffn ? KT_NORM_AFTER_FFN : KT_NORM_AFTER_MIXER, &place->after, error);
+    if (place->after.is_there || place->keep != 1 || place->add != 1)
+        kt_model_need(m, KT_BUFFER_RESULT, m->config.hidden_size);
+    return status;
+}
+
 enum kt_status kt_block_load(struct kt_model *m, uint32_t layer, struct kt_block *b, struct kt_error *error)
 {
-    const char *ffn_norm = m->config.family->names.gguf_ffn_norm;
     b->config = &m->config.layers[layer];
     b->mixer = kt_mixer_find(b->config->mixer);
-    enum kt_status status = kt_load_vector(m, layer, "attn_norm", "input_layernorm", 1, m->config.hidden_size,
-                                           &b->mixer_norm, error);
+    enum kt_status status = load_place(m, layer, KT_HALF_MIXER, &b->places[KT_HALF_MIXER], error);
     if (status == KT_OK)
         status = b->mixer->load(m, layer, b, error);
     if (status == KT_OK)
-        status = kt_load_vector(m, layer, ffn_norm ? ffn_norm : "ffn_norm", "post_attention_layernorm", 1,
-                                m->config.hidden_size, &b->ffn_norm, error);
+        status = load_place(m, layer, KT_HALF_FFN, &b->places[KT_HALF_FFN], error);
     return status == KT_OK ? kt_ffn_load(m, layer, b, error) : status;
 }
 
@@ -57,7 +95,7 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
         return status;
     /* A head in the file counts, though config.json may tie it to the embedding: it need not be a copy. */
     status = kt_load_linear(m, has_head ? head : embedding, m->vocabulary, c->hidden_size, &m->head, error);
-    return status == KT_OK ? kt_load_numbers(m, norm, 1, c->hidden_size, &m->final_norm, error) : status;
+    return status == KT_OK ? kt_load_norm(m, norm, &m->final_norm, error) : status;
 }
 
 /* Angles of all positions, if a layer is rotated by them. */

@@ -123,7 +123,7 @@ static enum kt_status read_hidden(const struct kt_model *m, const float *x, floa
 {
     uint64_t size = m->config.hidden_size;
     if (m->config.family->names.json_mtp)
-        return kt_slice_norm(m, x, m->final_norm, out, 1, 1, size, NULL);
+        return kt_slice_norm_hidden(m, x, &m->final_norm, out, 1, NULL);
     memcpy(out, x, size * sizeof(*out));
     return KT_OK;
 }

@@ -14,7 +14,7 @@
 
 static enum kt_status norm_mixer(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
-    return kt_slice_norm_tokens(s, s->block->mixer_norm, range, error);
+    return kt_slice_norm_tokens(s, &s->block->places[KT_HALF_MIXER].before, range, error);
 }
 
 enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
@@ -22,7 +22,11 @@ enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
     enum kt_status status = kt_slice_run_tokens(s, norm_mixer, error);
     if (status == KT_OK)
         status = s->block->mixer->run(s, error);
-    return status == KT_OK ? kt_ffn_run(s, error) : status;
+    if (status == KT_OK)
+        status = kt_slice_settle(s, KT_HALF_MIXER, error);
+    if (status == KT_OK)
+        status = kt_ffn_run(s, error);
+    return status == KT_OK ? kt_slice_settle(s, KT_HALF_FFN, error) : status;
 }
 
 /* ---- hidden states ---- */
@@ -58,7 +62,7 @@ static enum kt_status copy_hidden(const struct kt_slice *s, struct kt_error *err
         if (hidden->before)
             memcpy(hidden->before + at, x, n * size * sizeof(*x));
         if (hidden->after)
-            status = kt_slice_norm(m, x, m->final_norm, hidden->after + at, n, 1, size, error);
+            status = kt_slice_norm_hidden(m, x, &m->final_norm, hidden->after + at, n, error);
     }
     return status;
 }
@@ -118,7 +122,7 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
         if (n == 0)
             logits = to;
         together = together && to == logits + n * vocabulary;
-        status = kt_slice_norm(m, x + first * size, m->final_norm, h + n * size, wanted, 1, size, error);
+        status = kt_slice_norm_hidden(m, x + first * size, &m->final_norm, h + n * size, wanted, error);
         n += wanted;
     }
     if (status != KT_OK || n == 0)
@@ -130,6 +134,8 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     rows.n_tokens = n;
     double before = m->times.linears;
     status = kt_slice_multiply(&rows, h, &head, 1, error);
+    if (status == KT_OK)
+        status = kt_slice_cap(s, logits, n, error);
     m->times.head += m->times.linears - before;
     m->times.linears = before;
     for (uint32_t i = 0; i < s->n_pieces && !together; i++) {
@@ -143,14 +149,6 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
 
 /* ---- slices ---- */
 
-static enum kt_status gather(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
-{
-    const struct kt_model *m = s->model;
-    float *x = m->buffers[KT_BUFFER_X] + range.begin * m->config.hidden_size;
-    return kt_view_gather(&m->embedding, m->ids + range.begin, range.end - range.begin, KT_DTYPE_F32, x, 0,
-                          error);
-}
-
 static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
 {
     struct kt_model *m = s->model;
@@ -161,7 +159,7 @@ static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
             m->positions[piece->begin + t] = (uint32_t)(piece->position + t);
         }
     }
-    enum kt_status status = kt_slice_run_tokens(s, gather, error);
+    enum kt_status status = kt_slice_run_tokens(s, kt_slice_embed, error);
     for (uint32_t i = 0; i < m->config.n_layers && status == KT_OK; i++) {
         s->layer = i;
         s->block = &m->blocks[i];

@@ -370,7 +370,7 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
     float *const *b = s->model->buffers;
     const struct attention *a = s->block->mixer_weights;
     const struct kt_attention_config *c = &s->block->config->attention;
-    const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
+    const struct kt_linear_output o = kt_slice_result(s, KT_HALF_MIXER, a->o);
     enum kt_status status = multiply(s, error);
     if (status == KT_OK)
         status = kt_slice_run_tokens(s, place_heads, error);

@@ -25,14 +25,27 @@ enum kt_buffer {
     KT_BUFFER_LOGITS,  /**< of routers */
     KT_BUFFER_WEIGHTS, /**< of the chosen experts */
     KT_BUFFER_JOINT,   /**< what the block that predicts is given: a token and a hidden state */
+    KT_BUFFER_RESULT,  /**< [hidden_size] what a half of a layer gives, where that is not added at once */
     KT_BUFFERS
+};
+
+/** A norm of hidden states, or none. */
+struct kt_hidden_norm {
+    bool is_there;
+    const float *weight, *bias; /**< [hidden_size], or NULL */
+};
+
+/** What is around a mixer or a network. */
+struct kt_place {
+    struct kt_hidden_norm before, after;
+    float keep, add; /**< x becomes keep x + add f */
 };
 
 struct kt_block {
     const struct kt_mixer *mixer;
     const struct kt_layer_config *config;
     void *mixer_weights; /**< of the mixer's own type */
-    float *mixer_norm, *ffn_norm;
+    struct kt_place places[KT_HALVES];
     struct kt_ffn *ffn;
 };
 
@@ -46,7 +59,7 @@ struct kt_model {
     const struct kt_rows *rows;
     struct kt_view embedding;
     struct kt_linear *head;
-    float *final_norm;
+    struct kt_hidden_norm final_norm;
     float *ropes[KT_LAYER_ROPES]; /**< [max_tokens][rotated / 2][2]; NULL: no layer has it */
     struct kt_kv *kv;
     struct kt_block *blocks; /**< [n_layers] */
@@ -128,9 +141,13 @@ enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_p
 /** Norms n_parts parts of `size` numbers of n rows, with the model's epsilon and offset of weights. */
 enum kt_status kt_slice_norm(const struct kt_model *model, const float *in, const float *weight, float *out,
                              uint32_t n, uint32_t n_parts, uint64_t size, struct kt_error *error);
-/** Norms the hidden states of tokens, KT_BUFFER_X, into KT_BUFFER_H. */
-enum kt_status kt_slice_norm_tokens(const struct kt_slice *slice, const float *weight, struct kt_range range,
+/** Norms n rows of hidden states; copies them if there is no norm. */
+enum kt_status kt_slice_norm_hidden(const struct kt_model *model, const float *in,
+                                    const struct kt_hidden_norm *norm, float *out, uint32_t n,
                                     struct kt_error *error);
+/** Those of tokens, KT_BUFFER_X, into KT_BUFFER_H. */
+enum kt_status kt_slice_norm_tokens(const struct kt_slice *slice, const struct kt_hidden_norm *norm,
+                                    struct kt_range range, struct kt_error *error);
 /** Rotates the first numbers of each head in place, unless the layer has no rope; rows begin .. end - 1 of
  * the slice, data at row begin. */
 enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32_t n_heads,
@@ -149,6 +166,20 @@ enum kt_status kt_slice_attend(const struct kt_slice *slice, const struct kt_att
                                struct kt_error *error);
 /** Such an output of float32 rows; `adds`: to what stands there. */
 struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *output, bool adds);
+/* residual.c */
+
+/** Where a half of the layer puts what it gives: KT_BUFFER_X, to which it adds, or KT_BUFFER_RESULT. */
+struct kt_linear_output kt_slice_result(const struct kt_slice *slice, enum kt_half half,
+                                        const struct kt_linear *linear);
+/** Whether it is KT_BUFFER_X. */
+bool kt_slice_adds(const struct kt_slice *slice, enum kt_half half);
+/** Norms KT_BUFFER_RESULT and adds it to KT_BUFFER_X, if the half put something there. */
+enum kt_status kt_slice_settle(const struct kt_slice *slice, enum kt_half half, struct kt_error *error);
+/** The rows of the ids of a slice, tokens begin .. end - 1, to KT_BUFFER_X. */
+enum kt_status kt_slice_embed(const struct kt_slice *slice, struct kt_range range, struct kt_error *error);
+/** Scales and caps n rows of logits. */
+enum kt_status kt_slice_cap(const struct kt_slice *slice, float *logits, uint32_t n, struct kt_error *error);
+
 /** Writes rows begin .. end - 1 of the slice into a field of their sessions' cache; data: [n_tokens][heads]
  * [width] of the whole slice. */
 enum kt_status kt_slice_write(const struct kt_slice *slice, uint32_t field, uint32_t n_heads, uint64_t width,
@@ -161,7 +192,7 @@ double kt_slice_now(void);
 
 #define KT_MIXER_FIELDS 4
 
-/** What mixes the tokens of a sequence: it reads KT_BUFFER_H and adds to KT_BUFFER_X. */
+/** What mixes the tokens of a sequence: it reads KT_BUFFER_H and gives kt_slice_result. */
 struct kt_mixer {
     /** What the cache keeps for a layer; returns how many fields, at most KT_MIXER_FIELDS. */
     uint32_t (*fields)(const struct kt_engine_config *config, uint32_t layer, uint32_t cache_dtype,
@@ -177,7 +208,7 @@ const struct kt_mixer *kt_mixer_find(uint32_t kind);
 /** Dense networks, experts, and experts that every token goes through. */
 enum kt_status kt_ffn_load(struct kt_model *model, uint32_t layer, struct kt_block *block,
                            struct kt_error *error);
-/** Norms KT_BUFFER_X into KT_BUFFER_H, which it reads, and adds to KT_BUFFER_X. */
+/** Norms KT_BUFFER_X into KT_BUFFER_H, which it reads, and gives kt_slice_result. */
 enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
 
 /* ---- loading -----------------------------------------------------------------------------------
@@ -220,6 +251,9 @@ enum kt_status kt_load_exact(struct kt_model *model, const char *name, uint64_t 
 /** A matrix of any name. It has no weights before kt_model_finish. */
 enum kt_status kt_load_linear(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_linear **out, struct kt_error *error);
+/** A norm of hidden states by its full name. */
+enum kt_status kt_load_norm(struct kt_model *model, const char *name, struct kt_hidden_norm *norm,
+                            struct kt_error *error);
 /** The same of a layer. */
 enum kt_status kt_load_vector(struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                               uint64_t rows, uint64_t cols, float **out, struct kt_error *error);

@@ -406,7 +406,7 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
 {
     const struct kt_delta_config *c = &s->model->config.delta;
     const struct delta *d = s->block->mixer_weights;
-    const struct kt_linear_output out = kt_slice_output(d->out, s->model->buffers[KT_BUFFER_X], true);
+    const struct kt_linear_output out = kt_slice_result(s, KT_HALF_MIXER, d->out);
     enum kt_status status = project(s, error);
     if (status == KT_OK)
         status = kt_slice_run_tokens(s, make_factors, error);

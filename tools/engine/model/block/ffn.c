@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* down(silu(gate) * up). */
+/* down(f(gate) * up), f by the configuration's gating. */
 struct network {
     struct kt_linear *gate, *up, *down; /* NULL: there is none */
+    struct kt_linear *both;             /* gate and up in one, instead of them */
     uint64_t width;
 };
 
@@ -25,42 +26,47 @@ struct kt_ffn {
 
 /* ---- loading ---- */
 
-/* `width`: rows of the gate; 0: as many as the file has. */
-static enum kt_status load_network(struct kt_model *m, const char *const names[3], uint64_t width,
-                                   struct network *network, struct kt_error *error)
+/* A network that has gate and up in one matrix, or (`both` false) in two; the last name is that of down.
+ * `width`: rows of the gate; 0: as many as the file has. */
+static enum kt_status load_network(struct kt_model *m, const char names[3][KT_WEIGHT_NAME], bool both,
+                                   uint64_t width, struct network *network, struct kt_error *error)
 {
     struct kt_view view;
     uint64_t hidden = m->config.hidden_size;
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, names[0], &view, NULL, error);
     if (status != KT_OK)
         return status;
-    if (width > 0 && view.rows != width)
+    uint64_t rows = both ? view.rows / 2 : view.rows;
+    if ((width > 0 && rows != width) || (both && view.rows % 2 != 0))
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s has %" PRIu64 " rows, but the configuration has %" PRIu64, names[0],
-                              view.rows, width);
-    network->width = view.rows;
+                              view.rows, both ? 2 * width : width);
+    network->width = rows;
     kt_model_need(m, KT_BUFFER_GATE, view.rows);
-    kt_model_need(m, KT_BUFFER_UP, view.rows);
-    status = kt_load_linear(m, names[0], view.rows, hidden, &network->gate, error);
-    if (status == KT_OK)
-        status = kt_load_linear(m, names[1], view.rows, hidden, &network->up, error);
-    return status == KT_OK ? kt_load_linear(m, names[2], hidden, view.rows, &network->down, error) : status;
+    kt_model_need(m, KT_BUFFER_UP, rows);
+    status = kt_load_linear(m, names[0], view.rows, hidden, both ? &network->both : &network->gate, error);
+    if (status == KT_OK && !both)
+        status = kt_load_linear(m, names[1], rows, hidden, &network->up, error);
+    return status == KT_OK ? kt_load_linear(m, names[2], hidden, rows, &network->down, error) : status;
 }
 
 /* A network whose GGUF names end in `suffix`, and whose names in config.json begin with `json`. */
 static enum kt_status load_named(struct kt_model *m, uint32_t layer, const char *suffix, const char *json,
                                  uint64_t width, struct network *network, struct kt_error *error)
 {
-    static const char *const parts[] = {"gate", "up", "down"};
+    const struct kt_family_names *own = &m->config.family->names;
+    bool both = m->config.is_gguf ? own->gguf_both && !*suffix : own->json_both != NULL;
+    const struct kt_name parts[] = {{both ? "up" : "gate", own->json_both ? own->json_both : "gate_proj"},
+                                    {"up", "up_proj"},
+                                    {"down", own->json_down ? own->json_down : "down_proj"}};
     char names[3][KT_WEIGHT_NAME];
     for (int i = 0; i < 3; i++) {
         char gguf[40], other[80];
-        snprintf(gguf, sizeof(gguf), "ffn_%s%s", parts[i], suffix);
-        snprintf(other, sizeof(other), "%s.%s_proj", json, parts[i]);
+        snprintf(gguf, sizeof(gguf), "ffn_%s%s", parts[i].gguf, suffix);
+        snprintf(other, sizeof(other), "%s.%s", json, parts[i].json);
         kt_weight_name(m, layer, gguf, other, names[i]);
     }
-    const char *const all[] = {names[0], names[1], names[2]};
-    return load_network(m, all, width, network, error);
+    return load_network(m, names, both, width, network, error);
 }
 
 static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
@@ -153,7 +159,8 @@ static enum kt_status load_dense(struct kt_model *m, uint32_t layer, struct kt_f
         return kt_engine_fail(error, KT_E_FORMAT,
                               "layer %u has %u experts, but is dense by the configuration", layer,
                               info.n_experts);
-    return load_named(m, layer, "", "mlp", m->config.dense_width, &ffn->dense, error);
+    const char *name = m->config.family->names.json_network;
+    return load_named(m, layer, "", name ? name : "mlp", m->config.dense_width, &ffn->dense, error);
 }
 
 enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
@@ -170,14 +177,20 @@ enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *
 static enum kt_status gate_rows(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
-    uint64_t width = s->block->ffn->dense.width, first = range.begin * width;
+    const struct network *network = &s->block->ffn->dense;
+    uint64_t width = network->width, first = range.begin * width;
     struct kt_rows_gate job = KT_ROWS_GATE_INIT;
-    job.gating = KT_GATING_SILU;
+    job.gating = m->config.gating;
     job.n_rows = range.end - range.begin;
     job.size = (uint32_t)width;
     job.input = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_UP] + first, .dtype = KT_DTYPE_F32};
     job.gate = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_GATE] + first, .dtype = KT_DTYPE_F32};
     job.output = (struct kt_rows_output){.data = m->buffers[KT_BUFFER_UP] + first, .dtype = KT_DTYPE_F32};
+    if (network->both) {
+        job.gate.data = m->buffers[KT_BUFFER_GATE] + 2 * first;
+        job.input.data = m->buffers[KT_BUFFER_GATE] + 2 * first + width;
+        job.gate.stride = job.input.stride = (int64_t)(2 * width * sizeof(float));
+    }
     return kt_rows_gate(m->rows, &job, error);
 }
 
@@ -216,10 +229,11 @@ static enum kt_status run_network(const struct kt_slice *s, struct kt_error *err
 {
     float *const *b = s->model->buffers;
     const struct network *n = &s->block->ffn->dense;
-    const struct kt_linear_output both[] = {kt_slice_output(n->gate, b[KT_BUFFER_GATE], false),
-                                            kt_slice_output(n->up, b[KT_BUFFER_UP], false)};
-    const struct kt_linear_output down = kt_slice_output(n->down, b[KT_BUFFER_X], true);
-    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], both, 2, error);
+    const struct kt_linear_output both[] = {
+        kt_slice_output(n->both ? n->both : n->gate, b[KT_BUFFER_GATE], false),
+        kt_slice_output(n->up, b[KT_BUFFER_UP], false)};
+    const struct kt_linear_output down = kt_slice_result(s, KT_HALF_FFN, n->down);
+    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], both, n->both ? 1 : 2, error);
     if (status == KT_OK)
         status = kt_slice_run_tokens(s, s->block->ffn->shared_gate ? gate_shared : gate_rows, error);
     return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_UP], &down, 1, error) : status;
@@ -269,7 +283,9 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
 
 static enum kt_status norm(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
-    return kt_slice_norm_tokens(s, s->block->ffn_norm, tokens, error);
+    return s->model->config.is_parallel
+               ? KT_OK
+               : kt_slice_norm_tokens(s, &s->block->places[KT_HALF_FFN].before, tokens, error);
 }
 
 /* What is normed is in the second cache when the router reads it. */
@@ -322,9 +338,10 @@ static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *err
     forward.expert_ids = m->experts;
     forward.router_weights = m->buffers[KT_BUFFER_WEIGHTS];
     forward.input = m->buffers[KT_BUFFER_H];
-    forward.output = m->buffers[KT_BUFFER_X];
+    bool adds = kt_slice_adds(s, KT_HALF_FFN);
+    forward.output = m->buffers[adds ? KT_BUFFER_X : KT_BUFFER_RESULT];
     forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
-    forward.accumulate = 1;
+    forward.accumulate = adds || s->block->ffn->dense.down;
     enum kt_status status = kt_layer_forward(s->block->ffn->experts, &forward, error);
     m->times.experts += kt_slice_now() - start;
     return status;

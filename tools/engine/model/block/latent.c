@@ -311,7 +311,7 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
     const struct latent *a = s->block->mixer_weights;
     const struct kt_latent_config *l = &s->model->config.latent;
     uint64_t n_heads = s->model->config.attention.n_heads;
-    const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
+    const struct kt_linear_output o = kt_slice_result(s, KT_HALF_MIXER, a->o);
     enum kt_status status = make_queries(s, error);
     if (status == KT_OK)
         status = run_heads(s, &a->absorb, absorb, error);

@@ -3,6 +3,7 @@
 #include "tools/engine/model/block/block.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- threads ---- */
@@ -90,13 +91,34 @@ enum kt_status kt_slice_norm(const struct kt_model *m, const float *in, const fl
     return kt_rows_norm(m->rows, &job, error);
 }
 
-enum kt_status kt_slice_norm_tokens(const struct kt_slice *s, const float *weight, struct kt_range range,
+enum kt_status kt_slice_norm_hidden(const struct kt_model *m, const float *in,
+                                    const struct kt_hidden_norm *norm, float *out, uint32_t n,
                                     struct kt_error *error)
 {
+    struct kt_rows_norm job = KT_ROWS_NORM_INIT;
+    if (!norm->is_there) {
+        memcpy(out, in, n * m->config.hidden_size * sizeof(*out));
+        return KT_OK;
+    }
+    job.norm = m->config.norm;
+    job.n_rows = n;
+    job.size = (uint32_t)m->config.hidden_size;
+    job.input = (struct kt_rows_input){.data = in, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = out, .dtype = KT_DTYPE_F32};
+    job.weight = norm->weight;
+    job.weight_offset = m->config.norm_offset;
+    job.bias = norm->bias;
+    job.eps = m->config.eps;
+    return kt_rows_norm(m->rows, &job, error);
+}
+
+enum kt_status kt_slice_norm_tokens(const struct kt_slice *s, const struct kt_hidden_norm *norm,
+                                    struct kt_range range, struct kt_error *error)
+{
     float *const *b = s->model->buffers;
-    uint64_t size = s->model->config.hidden_size;
-    return kt_slice_norm(s->model, b[KT_BUFFER_X] + range.begin * size, weight,
-                         b[KT_BUFFER_H] + range.begin * size, range.end - range.begin, 1, size, error);
+    uint64_t first = range.begin * s->model->config.hidden_size;
+    return kt_slice_norm_hidden(s->model, b[KT_BUFFER_X] + first, norm, b[KT_BUFFER_H] + first,
+                                range.end - range.begin, error);
 }
 
 enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n_heads, uint32_t head_size,

@@ -539,6 +539,21 @@ enum kt_status kt_model_finish(struct kt_model *m, struct kt_error *error)
 
 /* ---- of a layer ---- */
 
+enum kt_status kt_load_norm(struct kt_model *m, const char *name, struct kt_hidden_norm *norm,
+                            struct kt_error *error)
+{
+    uint64_t size = m->config.hidden_size;
+    char bias[KT_WEIGHT_NAME + 8];
+    float *weight, *numbers = NULL;
+    snprintf(bias, sizeof(bias), "%s.bias", name);
+    enum kt_status status = kt_load_numbers(m, name, 1, size, &weight, error);
+    if (status == KT_OK && m->config.norm_biases)
+        status = kt_load_numbers(m, bias, 1, size, &numbers, error);
+    if (status == KT_OK)
+        *norm = (struct kt_hidden_norm){.is_there = true, .weight = weight, .bias = numbers};
+    return status;
+}
+
 enum kt_status kt_load_vector(struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
                               uint64_t rows, uint64_t cols, float **out, struct kt_error *error)
 {

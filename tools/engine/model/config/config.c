@@ -213,6 +213,7 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
     else
         ignore_routing(s);
     c->router.normalizes = true;
+    c->gating = KT_GATING_SILU;
 }
 
 /* Some files list them for each layer, with 0 for layers that have no attention. */
@@ -278,8 +279,10 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
         return;
     }
     read_experts(s, c);
-    for (uint32_t i = 0; i < c->n_layers; i++)
+    for (uint32_t i = 0; i < c->n_layers; i++) {
         c->layers[i].dense = c->n_experts == 0;
+        c->layers[i].norms = KT_NORMS_BEFORE;
+    }
 }
 
 /* ---- what is right ---- */
@@ -339,10 +342,14 @@ static void check(struct kt_settings *s, const struct kt_engine_config *c)
 /* What no family is computed with otherwise. */
 static void refuse(struct kt_settings *s, struct kt_engine_config *c)
 {
-    char activation[32];
-    kt_settings_text(s, NULL, "hidden_act", 0, activation, sizeof(activation));
-    if (activation[0] && strcmp(activation, "silu") != 0)
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "the hidden_act '%s' is not computed", activation);
+    static const char *const keys[] = {"hidden_act", "hidden_activation"};
+    const char *wanted = c->gating == KT_GATING_GELU ? "gelu_pytorch_tanh" : "silu";
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char activation[32];
+        kt_settings_text(s, NULL, keys[i], 0, activation, sizeof(activation));
+        if (activation[0] && strcmp(activation, wanted) != 0)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "the %s '%s' is not computed", keys[i], activation);
+    }
     if (c->latent.kv_rank == 0 && c->attention.value_size == 0 &&
         kt_settings_uint(s, "attention.value_length", NULL, c->attention.head_size) != c->attention.head_size)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "keys and values of different sizes are not computed");

@@ -13,6 +13,29 @@ enum kt_mixer_kind {
     KT_MIXER_KINDS
 };
 
+/** Where hidden states are normed in a layer: what mixers and networks read, and what they give before it is
+ * added to the residual. */
+enum kt_norm_place {
+    KT_NORM_BEFORE_MIXER,
+    KT_NORM_AFTER_MIXER,
+    KT_NORM_BEFORE_FFN,
+    KT_NORM_AFTER_FFN, /**< the sum of all that a layer has of dense networks and experts */
+    KT_NORM_PLACES
+};
+/** As most families have it: nothing is normed after. */
+#define KT_NORMS_BEFORE (1U << KT_NORM_BEFORE_MIXER | 1U << KT_NORM_BEFORE_FFN)
+/** What mixers and networks read and what they give, or only that. */
+#define KT_NORMS_AROUND ((1U << KT_NORM_PLACES) - 1)
+#define KT_NORMS_AFTER (1U << KT_NORM_AFTER_MIXER | 1U << KT_NORM_AFTER_FFN)
+
+/** Halves of a layer, each of which adds to the residual x what it gives, f. */
+enum kt_half { KT_HALF_MIXER, KT_HALF_FFN, KT_HALVES };
+
+/** x becomes keep x + add f; 0: 1. */
+struct kt_residual_config {
+    float keep, add;
+};
+
 /** The rope of a layer's queries and keys. */
 enum kt_layer_rope {
     KT_LAYER_ROPE,        /**< kt_engine_config.rope */
@@ -69,6 +92,8 @@ struct kt_layer_config {
     bool dense;      /**< a dense network instead of experts */
     uint64_t window; /**< tokens that a query sees, its own among them; 0: all */
     uint32_t rope;   /**< enum kt_layer_rope */
+    uint32_t norms;  /**< of enum kt_norm_place, a bit each */
+    struct kt_residual_config residual[KT_HALVES];
     /** kt_engine_config.attention, unless the family's read_layers changed it. */
     struct kt_attention_config attention;
 };
@@ -122,7 +147,12 @@ struct kt_engine_config {
     uint64_t hidden_size, context_length;
     bool ties; /**< the head is the embedding */
     float eps;
-    float norm_offset;                    /**< 1: weights of norms are stored less 1 */
+    float norm_offset; /**< 1: weights of norms are stored less 1 */
+    uint32_t norm;     /**< enum kt_norm, of hidden states; heads have KT_NORM_RMS */
+    bool norm_biases;  /**< norms of hidden states must have biases */
+    bool is_parallel;  /**< networks read what mixers read, and have no norm before */
+    float embedding_scale, logits_scale; /**< factors; 0: 1 */
+    float logits_cap;                    /**< c: logits z become c tanh(z / c) after that; 0: they stay */
     struct kt_attention_config attention; /**< of all layers, see kt_layer_config */
     struct kt_latent_config latent;
     struct kt_delta_config delta;
@@ -136,13 +166,18 @@ struct kt_engine_config {
     bool has_shared;                    /**< an expert that every token goes through */
     bool gates_shared;                  /**< its output is multiplied by the sigmoid of one number */
     bool has_expert_biases;             /**< routers and experts must have biases */
+    uint32_t gating;                    /**< enum kt_gating, of dense networks and shared experts */
     bool has_mlp_biases;                /**< dense networks and shared experts may have biases */
     uint64_t dense_width, shared_width; /**< rows of their gates; 0: as many as the file has */
 };
 
+struct kt_name {
+    const char *gguf, *json;
+};
+
 /** Names of what a layer has, where families differ. */
 struct kt_family_names {
-    const char *gguf_ffn_norm;    /**< NULL: "ffn_norm" */
+    struct kt_name norms[KT_NORM_PLACES]; /**< by enum kt_norm_place; NULL: "attn_norm" and its like, load.c */
     const char *json_router;      /**< NULL: "mlp.gate" */
     const char *json_correction;  /**< NULL: "mlp.gate.e_score_correction_bias" */
     const char *json_shared;      /**< NULL: "mlp.shared_experts" */
@@ -156,6 +191,10 @@ struct kt_family_names {
     const char *json_sinks;       /**< NULL: "sinks" */
     const char *json_joined;      /**< queries, keys and values are rows of one matrix; NULL: of three */
     bool gguf_joined;             /**< the same in GGUF files: attn_qkv */
+    const char *json_network;     /**< NULL: "mlp", dense */
+    const char *json_both;        /**< gate and up of networks are one matrix, of that name; NULL: two */
+    const char *json_down;        /**< NULL: "down_proj", of networks */
+    bool gguf_both;               /**< "ffn_up" has gate and up of dense networks */
     /** Tensors whose names begin so are of parts that the logits of text do not depend on; NULL behind the
      * last one. */
     const char *const *skipped;

@@ -27,5 +27,5 @@ static void read_glm4moe(struct kt_settings *s, struct kt_engine_config *c)
 
 const struct kt_family kt_family_glm4moe = {.name = "glm4moe",
                                             .classes = " Glm4MoeForCausalLM ",
-                                            .names = {.gguf_ffn_norm = "post_attention_norm"},
+                                            .names = {.norms[KT_NORM_BEFORE_FFN].gguf = "post_attention_norm"},
                                             .read = read_glm4moe};

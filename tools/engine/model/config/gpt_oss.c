@@ -77,6 +77,6 @@ static void read_gpt_oss(struct kt_settings *s, struct kt_engine_config *c)
 
 const struct kt_family kt_family_gpt_oss = {.name = "gpt-oss",
                                             .classes = " GptOssForCausalLM ",
-                                            .names = {.gguf_ffn_norm = "post_attention_norm",
+                                            .names = {.norms[KT_NORM_BEFORE_FFN].gguf = "post_attention_norm",
                                                       .json_router = "mlp.router"},
                                             .read = read_gpt_oss};

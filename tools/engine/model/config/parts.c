@@ -114,7 +114,8 @@ static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
     c->layers[c->n_layers] =
         (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
                                  .dense = c->n_experts == 0,
-                                 .attention = c->attention};
+                                 .attention = c->attention,
+                                 .norms = KT_NORMS_BEFORE};
 }
 
 void kt_engine_config_check_skipped(struct kt_settings *s, struct kt_engine_config *c)

@@ -119,7 +119,7 @@ static void read_qwen35(struct kt_settings *s, struct kt_engine_config *c)
 
 #define NAMES                                                                                           \
     {                                                                                                   \
-        .gguf_ffn_norm = "post_attention_norm", .json_shared = "mlp.shared_expert", .skipped = skipped, \
+        .norms[KT_NORM_BEFORE_FFN].gguf = "post_attention_norm", .json_shared = "mlp.shared_expert", .skipped = skipped, \
         .json_mtp = true                                                                                \
     }
 
