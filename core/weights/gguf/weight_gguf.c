@@ -66,6 +66,6 @@ enum kt_status kt_gguf_weight(struct kt_checkpoint *checkpoint, struct kt_weight
     if (status == KT_OK && scale)
         status = add_scale(checkpoint, scale, &weight->view, error);
     if (status == KT_OK && bias)
-        status = kt_matrix_bias(checkpoint, bias, weight->view.rows, &weight->bias, error);
+        status = kt_weight_bias(checkpoint, matrix, bias, weight, error);
     return status;
 }

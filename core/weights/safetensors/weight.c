@@ -77,7 +77,7 @@ static enum kt_status make_view(struct kt_checkpoint *checkpoint, struct kt_expe
     if (status == KT_OK)
         status = kt_map_view(checkpoint, map, 0, PROJECTION, &weight->view, error);
     if (status == KT_OK && bias)
-        status = kt_matrix_bias(checkpoint, bias, weight->view.rows, &weight->bias, error);
+        status = kt_weight_bias(checkpoint, map->tensor[PROJECTION][KT_ROLE_WEIGHT], bias, weight, error);
     return status;
 }
 

@@ -69,3 +69,11 @@ enum kt_status kt_matrix_bias(struct kt_checkpoint *checkpoint, struct kt_tensor
         free(numbers);
     return status;
 }
+
+enum kt_status kt_weight_bias(struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                              struct kt_tensor *bias, struct kt_weight *weight, struct kt_error *error)
+{
+    const struct kt_view *view = &weight->view;
+    bool is_vector = tensor->info.n_dims == 1 && !(bias->info.n_dims == 1 && bias->info.dims[0] == 1);
+    return kt_matrix_bias(checkpoint, bias, is_vector ? view->cols : view->rows, &weight->bias, error);
+}

@@ -19,4 +19,8 @@ enum kt_status kt_matrix_view(struct kt_checkpoint *checkpoint, struct kt_tensor
 enum kt_status kt_matrix_bias(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, uint64_t n,
                               float **bias, struct kt_error *error);
 
+/* The bias of a weight, a number for each row; of a vector, as norms have it, one for each number. */
+enum kt_status kt_weight_bias(struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                              struct kt_tensor *bias, struct kt_weight *weight, struct kt_error *error);
+
 #endif

@@ -68,6 +68,10 @@ START_TEST(plain_weights_of_a_folder)
     shard_add(&shard, "q.weight", "BF16", 2, (uint64_t[]){6, 40});
     shard_add(&shard, "q.bias", "F16", 1, (uint64_t[]){6});
     shard_add(&shard, "norm.weight", "F32", 1, (uint64_t[]){40});
+    shard_add(&shard, "normal.weight", "F32", 1, (uint64_t[]){40});
+    shard_add(&shard, "normal.bias", "F32", 1, (uint64_t[]){40});
+    shard_add(&shard, "wrong.weight", "F32", 1, (uint64_t[]){40});
+    shard_add(&shard, "wrong.bias", "F32", 1, (uint64_t[]){39});
     shard_add(&shard, "conv1d.weight", "BF16", 3, (uint64_t[]){5, 1, 4});
     shard_add(&shard, "A_log", "F32", 1, (uint64_t[]){3});
     shard_add(&shard, "short.weight", "BF16", 2, (uint64_t[]){6, 40});
@@ -87,6 +91,11 @@ START_TEST(plain_weights_of_a_folder)
     ok(kt_checkpoint_weight(checkpoint, "norm", &view, &bias, &error));
     ck_assert_uint_eq(view.rows, 1);
     ck_assert_ptr_null(bias);
+    ok(kt_checkpoint_weight(checkpoint, "normal", &view, &bias, &error));
+    ck_assert_uint_eq(view.rows, 1);
+    ck_assert_float_eq(bias[39], value_of("normal.bias", "F32", 39));
+    ck_assert_int_eq(kt_checkpoint_weight(checkpoint, "wrong", &view, &bias, &error), KT_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "\"wrong.bias\" is [39]; a bias of 40 numbers is needed"));
     ok(kt_checkpoint_weight(checkpoint, "conv1d", &view, NULL, &error));
     ck_assert_uint_eq(view.rows, 5);
     ck_assert_uint_eq(view.cols, 4);
