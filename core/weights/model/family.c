@@ -32,6 +32,7 @@ static const struct family {
     {"experts.", false, {"w1", "w3", "w2"}},                           /* Mistral's own */
     {"ffn.experts.", false, {"w1", "w3", "w2"}},                       /* DeepSeek's own */
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
+    {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}}, /* Granite */
 };
 
 static const char nvfp4[] = "NVFP4", zeros[] = "int4 of compressed-tensors with zero points",

@@ -314,7 +314,8 @@ def check_blocks(table):
         shares.append(float((weights.max(-1).values / weights.sum(-1)).mean()) if weights is not None else 0)
 
     for module in model.modules():
-        if "Router" in type(module).__name__:
+        # Phi's two experts have a softmax each, whose first weights are alike.
+        if "Router" in type(module).__name__ and not hasattr(module, "router_jitter_noise"):
             module.register_forward_hook(routed)
     for number, layer in enumerate(model.model.layers):
         layer.register_forward_pre_hook(before, with_kwargs=True)

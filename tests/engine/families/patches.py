@@ -172,6 +172,20 @@ def norm_each(module, hidden_size=64, head_size=32):
     return {find_class(module, "RMSNorm") + ".forward": norm_with(variance)}
 
 
+def norm_by_squares(module):
+    """LayerNorm without its mean."""
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) + self.bias
+    return {"nn.LayerNorm.forward": forward}
+
+
+def mix_all(module):
+    """The two experts have the weights of a softmax over all."""
+    def mix(scores, jitter_eps, training, top_k=2):
+        return scores.softmax(-1).topk(top_k, -1)
+    return {"sparsemixer": mix}
+
+
 class Changed:
     """A module but for some of its names."""
 
@@ -250,7 +264,9 @@ def applied(name, model):
     kept = []
     for path, replacement in globals()[name](module).items():
         *owners, attribute = path.split(".")
-        owner = getattr(module, owners[0]) if owners else module
+        owner = module
+        for name in owners:
+            owner = getattr(owner, name)
         kept.append((owner, attribute, getattr(owner, attribute)))
         setattr(owner, attribute, replacement)
     try:

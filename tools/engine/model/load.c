@@ -72,6 +72,7 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     const struct kt_engine_config *c = &m->config;
     const char *head = c->is_gguf ? "output" : "lm_head";
     char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME];
+    const float *bias = NULL;
     struct kt_view view;
     end_name(c, "token_embd",
              c->family->names.json_embedding ? c->family->names.json_embedding : "embed_tokens", embedding);
@@ -89,10 +90,13 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
                               embedding, m->embedding.rows, c->vocabulary);
     kt_model_mark_weight(m, embedding, false);
     m->vocabulary = m->embedding.rows;
-    status = kt_checkpoint_weight(m->checkpoint, head, &view, NULL, error);
+    status = kt_checkpoint_weight(m->checkpoint, head, &view, &bias, error);
     bool has_head = status == KT_OK;
     if (!has_head && (status != KT_E_NOT_FOUND || (!c->is_gguf && !c->ties)))
         return status;
+    if (c->has_head_bias && (!has_head || !bias))
+        return kt_engine_fail(error, KT_E_FORMAT, "%s has no bias, which %s models have", head,
+                              c->family->name);
     /* A head in the file counts, though config.json may tie it to the embedding: it need not be a copy. */
     status = kt_load_linear(m, has_head ? head : embedding, m->vocabulary, c->hidden_size, &m->head, error);
     return status == KT_OK ? kt_load_norm(m, norm, &m->final_norm, error) : status;

@@ -52,7 +52,8 @@ static bool may_have(const struct kt_engine_config *c, const char *name)
     bool is_network = strstr(name, ".mlp.") != NULL, is_experts = strstr(name, ".experts.") != NULL;
     const char *attention = c->family->names.json_attention;
     return strstr(name, ".self_attn.") || (attention && strstr(name, attention)) ||
-           (c->has_expert_biases && is_network) ||
+           (c->norm_biases && strstr(name, "norm.bias")) ||
+           (c->has_head_bias && strcmp(name, "lm_head.bias") == 0) || (c->has_expert_biases && is_network) ||
            (c->has_mlp_biases && is_network && !is_experts && strstr(name, "_proj."));
 }
 

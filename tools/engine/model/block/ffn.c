@@ -274,6 +274,7 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     job.group_score = c->router.group_score;
     job.normalize = c->router.normalizes;
     job.scale = c->router.scale;
+    job.near = c->router.near;
     job.logits = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)tokens.begin * c->n_experts;
     job.correction = s->block->ffn->correction;
     job.ids = m->experts + (uint64_t)tokens.begin * c->top_k;

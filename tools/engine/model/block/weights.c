@@ -139,7 +139,8 @@ static bool is_expert(const char *name)
                                         "w2.",        "w3.",      "gate_up_proj"};
     const char *at = strstr(name, ".experts.");
     if (!at)
-        return strstr(name, ".ffn_gate_exps.") || strstr(name, ".ffn_up_exps.") ||
+        return strstr(name, ".block_sparse_moe.input_linear.") ||
+               strstr(name, ".block_sparse_moe.output_linear.") || strstr(name, ".ffn_gate_exps.") || strstr(name, ".ffn_up_exps.") ||
                strstr(name, ".ffn_down_exps.") || strstr(name, ".ffn_gate_up_exps.");
     at += strlen(".experts.");
     size_t digits = strspn(at, "0123456789");

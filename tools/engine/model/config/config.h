@@ -118,6 +118,7 @@ struct kt_router_config {
     uint32_t n_groups, top_groups, group_score;
     bool normalizes; /**< weights of the chosen experts sum up to `scale` */
     float scale;
+    float near;          /**< of KT_ROUTING_MIXER */
     bool has_correction; /**< a number for each expert that counts in the choice only */
 };
 
@@ -167,6 +168,7 @@ struct kt_engine_config {
     bool gates_shared;                  /**< its output is multiplied by the sigmoid of one number */
     bool has_expert_biases;             /**< routers and experts must have biases */
     uint32_t gating;                    /**< enum kt_gating, of dense networks and shared experts */
+    bool has_head_bias;                 /**< the head must have one */
     bool has_mlp_biases;                /**< dense networks and shared experts may have biases */
     uint64_t dense_width, shared_width; /**< rows of their gates; 0: as many as the file has */
 };
@@ -251,6 +253,15 @@ void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_conf
  * first one is. */
 void kt_engine_config_check_skipped(struct kt_settings *settings, struct kt_engine_config *config);
 
+/** All layers have these norms, bits of enum kt_norm_place. */
+void kt_engine_config_norms(struct kt_engine_config *config, uint32_t norms);
+/** What halves of layers give is multiplied by this before it is added to the residual. */
+void kt_engine_config_factors(struct kt_settings *settings, struct kt_engine_config *config, const char *gguf,
+                              const char *json);
+/** Logits are divided by this. */
+void kt_engine_config_divide_logits(struct kt_settings *settings, struct kt_engine_config *config,
+                                    const char *gguf, const char *json);
+
 /** Who scales the rope need not say that the model is for longer contexts then. */
 void kt_engine_config_stretch(struct kt_engine_config *config);
 /** The layers that decoder_sparse_step and mlp_only_layers say are dense. */
@@ -259,5 +270,7 @@ void kt_engine_config_sparse_layers(struct kt_settings *settings, struct kt_engi
 extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama,
     kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek, kt_family_qwen3next,
     kt_family_qwen35moe, kt_family_qwen35;
+extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
+    kt_family_phimoe;
 
 #endif

@@ -94,6 +94,34 @@ void kt_engine_config_shared(struct kt_settings *s, struct kt_engine_config *c)
     c->shared_width = n * width;
 }
 
+/* ---- norms and factors ---- */
+
+void kt_engine_config_norms(struct kt_engine_config *c, uint32_t norms)
+{
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].norms = norms;
+}
+
+void kt_engine_config_factors(struct kt_settings *s, struct kt_engine_config *c, const char *gguf,
+                              const char *json)
+{
+    double factor = kt_settings_real(s, gguf, json, 1);
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        for (int half = 0; half < KT_HALVES; half++)
+            c->layers[i].residual[half].add = (float)factor;
+    if (factor == 0)
+        kt_settings_fail(s, KT_E_FORMAT, "%s is 0", s->is_gguf ? gguf : json);
+}
+
+void kt_engine_config_divide_logits(struct kt_settings *s, struct kt_engine_config *c, const char *gguf,
+                                    const char *json)
+{
+    double divisor = kt_settings_real(s, gguf, json, 1);
+    c->logits_scale = (float)(1 / divisor);
+    if (divisor == 0)
+        kt_settings_fail(s, KT_E_FORMAT, "%s is 0", s->is_gguf ? gguf : json);
+}
+
 /* ---- layers behind the last one ---- */
 
 static bool has_tensor(const struct kt_settings *s, const char *name)
