@@ -70,6 +70,7 @@ void kt_model_times(const struct kt_model *m, struct kt_model_times *times)
 void kt_model_info(const struct kt_model *m, struct kt_model_info *info)
 {
     *info = (struct kt_model_info){.family = "stand-in",
+                                   .hidden_size = STAND_IN_SIZE,
                                    .vocabulary = STAND_IN_VOCABULARY,
                                    .max_tokens = m->how.max_tokens,
                                    .context_length = m->how.max_tokens};
@@ -306,16 +307,25 @@ static void write_logits(const int32_t *ids, uint64_t n, float *logits)
         logits[stand_in_next(ids, n)] = STAND_IN_LIKELIEST;
 }
 
-static void compute(struct kt_session *s, const struct kt_step *step)
+void stand_in_state(const int32_t *ids, uint64_t n, float *state)
+{
+    state[0] = ids[n - 1] == STAND_IN_NAN ? NAN : (float)stand_in_next(ids, n);
+    for (int i = 1; i < STAND_IN_SIZE; i++)
+        state[i] = (float)n + (float)i / STAND_IN_SIZE;
+}
+
+static void compute(struct kt_session *s, const struct kt_step *step, const struct kt_hidden *hidden)
 {
     memcpy(s->ids + s->n_tokens, step->ids, step->n_ids * sizeof(*s->ids));
     s->n_tokens += step->n_ids;
     for (uint32_t i = 0; i < step->n_logits; i++)
         write_logits(s->ids, s->n_tokens - step->n_logits + i + 1, step->logits + i * STAND_IN_VOCABULARY);
+    for (uint32_t i = 0; hidden && i < hidden->n_rows; i++)
+        stand_in_state(s->ids, s->n_tokens - hidden->n_rows + i + 1, hidden->after + i * STAND_IN_SIZE);
 }
 
-enum kt_status kt_model_step(struct kt_model *m, const struct kt_step *steps, uint32_t n_steps,
-                             struct kt_error *error)
+enum kt_status kt_model_step_hidden(struct kt_model *m, const struct kt_step *steps,
+                                    const struct kt_hidden *hidden, uint32_t n_steps, struct kt_error *error)
 {
     expect_thread();
     pass_gate();
@@ -333,7 +343,13 @@ enum kt_status kt_model_step(struct kt_model *m, const struct kt_step *steps, ui
     m->width = n_steps > m->width ? n_steps : m->width;
     for (uint32_t i = 0; i < n_steps; i++) {
         m->n_tokens += steps[i].n_ids;
-        compute(steps[i].session, &steps[i]);
+        compute(steps[i].session, &steps[i], hidden ? &hidden[i] : NULL);
     }
     return KT_OK;
+}
+
+enum kt_status kt_model_step(struct kt_model *m, const struct kt_step *steps, uint32_t n_steps,
+                             struct kt_error *error)
+{
+    return kt_model_step_hidden(m, steps, NULL, n_steps, error);
 }

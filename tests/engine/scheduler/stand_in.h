@@ -24,7 +24,8 @@ enum {
     STAND_IN_END = 255, /* ends answers */
     STAND_IN_NAN = 254, /* logits of sessions that have it are NaN */
     STAND_IN_IDS = 250, /* of prompts and answers, else */
-    STAND_IN_PERIOD = 6
+    STAND_IN_PERIOD = 6,
+    STAND_IN_SIZE = 3 /* of hidden states */
 };
 
 struct stand_in {
@@ -50,6 +51,8 @@ void stand_in_wait_for_step(void);
 /* The token behind n ids. Its logit is STAND_IN_LIKELIEST, that of any other id i is i % 7. */
 #define STAND_IN_LIKELIEST 20.0F
 int32_t stand_in_next(const int32_t *ids, uint64_t n);
+/* The hidden state of the last of n ids. */
+void stand_in_state(const int32_t *ids, uint64_t n, float *state);
 /* Tokens of all steps so far, and the largest number of sessions in a step. */
 uint64_t stand_in_tokens(void);
 uint32_t stand_in_width(void);

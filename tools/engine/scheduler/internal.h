@@ -64,6 +64,7 @@ struct kt_ticket {
     bool repeats_mtp;           /**< its last step had a draft of the model's own block */
     float *next_logits;         /**< of the step, for the next token; NULL: its prompt is not read yet */
     uint64_t n_scored;          /**< tokens of the prompt that on_score has had, the first one among them */
+    uint64_t n_hidden;          /**< the next token of the prompt that on_hidden gets */
     struct kt_drafter drafter;  /**< what it knows of the chain so far */
     struct kt_choice choice;
     enum kt_status scored, chosen;
@@ -117,10 +118,12 @@ struct kt_scheduler {
     uint64_t uses, stamps; /**< the last ones given */
     struct kt_pace pace;
     struct kt_gain gain;
-    double fork_seconds, mtp_seconds;      /**< of a fork for drafts, of a draft by the block; 0: not known */
-    double draft_seconds;                  /**< that this step's drafts took */
-    int32_t draft_ids[KT_GAIN_ROWS];       /**< of steps with drafts */
-    struct kt_step *steps;                 /**< [max_running] */
+    double fork_seconds, mtp_seconds; /**< of a fork for drafts, of a draft by the block; 0: not known */
+    double draft_seconds;             /**< that this step's drafts took */
+    int32_t draft_ids[KT_GAIN_ROWS];  /**< of steps with drafts */
+    struct kt_step *steps;            /**< [max_running] */
+    struct kt_hidden *hidden;         /**< [max_running] what is wanted of them */
+    float *states; /**< [slice_tokens][hidden_size] hidden states of a step; NULL: none were wanted yet */
     struct kt_ticket **stepped, **ordered; /**< [max_running] */
     float *logits;                         /**< [max_running + KT_MORE_ROWS][vocabulary] */
     uint64_t *mask;                        /**< of min_tokens */
@@ -140,7 +143,7 @@ static inline uint64_t kt_pending(const struct kt_ticket *ticket)
 /** Has it all of its prompt, so that the next step gives a token? */
 static inline bool kt_is_answering(const struct kt_ticket *ticket)
 {
-    return kt_pending(ticket) == 1 + ticket->n_again;
+    return kt_pending(ticket) == 1 + ticket->n_again && !ticket->request.on_hidden;
 }
 
 /** Are there tokens of its prompt that on_score has not had? */
@@ -249,6 +252,16 @@ struct kt_drafted {
     double seconds;
 };
 void kt_draft_learn(struct kt_scheduler *s, const struct kt_drafted *step);
+
+/* hidden.c */
+
+/** Makes room for the hidden states of a step, by the thread of a request that wants some. */
+enum kt_status kt_hidden_prepare(struct kt_scheduler *s, struct kt_error *error);
+/** Sets what is wanted of step number `at`, behind n_rows others. Returns how many there are with it. */
+uint32_t kt_hidden_list(struct kt_scheduler *s, const struct kt_ticket *ticket, uint32_t at, uint32_t n_rows);
+/** Passes on what was computed. */
+enum kt_status kt_hidden_deliver(struct kt_scheduler *s, struct kt_ticket *ticket,
+                                 const struct kt_hidden *hidden);
 
 /* run.c */
 

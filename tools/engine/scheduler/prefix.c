@@ -41,9 +41,11 @@ static void consider(struct kt_source *best, struct kt_session *session, struct 
 }
 
 /* Tokens that a request can have from others: the last one's logits are wanted, and so are those of the last
- * one that was scored. */
+ * one that was scored, or the states of the next one. */
 static uint64_t most_shared(const struct kt_ticket *ticket)
 {
+    if (ticket->request.on_hidden)
+        return ticket->n_hidden;
     return (kt_is_scored(ticket) ? ticket->n_scored : ticket->chain.n_ids) - 1;
 }
 
@@ -126,7 +128,7 @@ static uint64_t next_point(const struct kt_scheduler *s, const struct kt_ticket 
 {
     uint64_t last = whole_pages(t->chain.n_ids - 1), step = s->params.snapshot_tokens;
     uint64_t next = (from / step + 1) * step;
-    if (!s->has_states || s->params.no_prefixes || last <= from)
+    if (!s->has_states || s->params.no_prefixes || t->request.on_hidden || last <= from)
         return UINT64_MAX;
     return next < last ? next : last;
 }
@@ -156,7 +158,7 @@ uint64_t kt_prefix_promise(const struct kt_scheduler *s, const struct kt_ticket 
 {
     uint64_t common = kt_chain_common(&runner->chain, &ticket->chain), most = most_shared(ticket);
     uint64_t last = whole_pages(common < most ? common : most), promise = 0;
-    if (s->params.no_prefixes || last <= runner->n_done)
+    if (s->params.no_prefixes || runner->request.on_hidden || last <= runner->n_done)
         return 0;
     if (!s->has_states)
         return last;

@@ -51,10 +51,16 @@ static enum kt_status check(const struct kt_scheduler *s, const struct kt_reques
 {
     if (!r->ids || r->n_ids == 0)
         return kt_engine_fail(error, KT_E_INVALID, "the prompt is empty");
-    if (!r->on_token || !r->on_end || (!r->stop_ids && r->n_stop_ids > 0))
+    if ((!r->on_token && !r->on_hidden) || !r->on_end || (!r->stop_ids && r->n_stop_ids > 0))
         return kt_engine_fail(error, KT_E_INVALID,
                               "kt_scheduler_submit: on_token, on_end or stop_ids are NULL");
-    if (r->n_ids >= s->longest)
+    if (r->on_hidden && (r->on_score || r->first_hidden >= r->n_ids))
+        return kt_engine_fail(error, KT_E_INVALID,
+                              "kt_scheduler_submit: on_hidden beside on_score, or of no token");
+    if (r->on_hidden && r->n_ids > s->longest)
+        return kt_engine_fail(error, KT_E_RANGE, "the text has %" PRIu64 " tokens; it may have %" PRIu64,
+                              r->n_ids, s->longest);
+    if (r->n_ids >= s->longest && !r->on_hidden)
         return kt_engine_fail(error, KT_E_RANGE,
                               "the prompt has %" PRIu64 " tokens; with its answer it may have %" PRIu64,
                               r->n_ids, s->longest);
@@ -106,7 +112,10 @@ static enum kt_status make_ticket(struct kt_scheduler *s, const struct kt_reques
     t->scheduler = s;
     t->request = *r;
     t->n_scored = 1; /* the first token follows nothing */
+    t->n_hidden = r->first_hidden;
     t->limit = r->n_ids + (r->max_tokens && r->max_tokens < room ? r->max_tokens : room);
+    if (r->on_hidden)
+        t->limit = r->n_ids;
     t->submit_ns = kt_now();
     kt_drafter_init(&t->drafter);
     atomic_init(&t->references, 1);
@@ -114,7 +123,7 @@ static enum kt_status make_ticket(struct kt_scheduler *s, const struct kt_reques
     atomic_fetch_add(&s->references, 1);
     enum kt_status status = copy_arrays(t, r, error);
     if (status == KT_OK)
-        status = make_sampler(t, r, error);
+        status = r->on_hidden ? kt_hidden_prepare(s, error) : make_sampler(t, r, error);
     if (status == KT_OK) {
         *ticket = t;
         return KT_OK;

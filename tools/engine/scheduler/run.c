@@ -74,21 +74,24 @@ static const int32_t *join_drafts(const struct kt_ticket *t, int32_t *ids)
 /* Returns how many there are; *n_rows: tokens of all of them, *n_plain: without drafts. */
 static uint32_t list_steps(struct kt_scheduler *s, uint32_t *n_rows, uint32_t *n_plain)
 {
-    uint32_t n = 0, n_logits = 0;
+    uint32_t n = 0, n_logits = 0, n_hidden = 0;
     *n_rows = *n_plain = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct kt_ticket *t = s->running[i];
         if (t->n_step == 0)
             continue;
         bool last = t->n_step - t->n_drafts == kt_pending(t), scores = kt_is_scored(t);
-        uint32_t n_wanted = scores ? t->n_step : last ? 1 + t->n_drafts : 0;
+        uint32_t n_wanted = scores ? t->n_step : last && !t->request.on_hidden ? 1 + t->n_drafts : 0;
         s->steps[n] = (struct kt_step){.session = t->session,
                                        .ids = t->n_drafts > 0 ? join_drafts(t, s->draft_ids + *n_rows)
                                                               : t->chain.ids + t->n_done,
                                        .n_ids = t->n_step,
                                        .n_logits = n_wanted,
                                        .logits = n_wanted ? s->logits + n_logits * s->vocabulary : NULL};
-        t->next_logits = last ? s->steps[n].logits + (scores ? t->n_step - 1 : 0) * s->vocabulary : NULL;
+        t->next_logits = NULL;
+        if (last && n_wanted > 0)
+            t->next_logits = s->steps[n].logits + (scores ? t->n_step - 1 : 0) * s->vocabulary;
+        n_hidden = kt_hidden_list(s, t, n, n_hidden);
         *n_rows += t->n_step;
         *n_plain += t->n_step - t->n_drafts;
         n_logits += n_wanted;
@@ -202,7 +205,7 @@ static void give_session_back(struct kt_scheduler *s, struct kt_ticket *t, enum 
     bool is_wrong = t->error.status == KT_E_BACKEND; /* also where its client has gone meanwhile */
     if (is_wrong)
         kt_prefix_forget(s, &t->chain);
-    if (t->session && reason != KT_END_ERROR && !is_wrong) {
+    if (t->session && reason != KT_END_ERROR && !is_wrong && !t->request.on_hidden) {
         kt_chain_cut(&t->chain, t->n_done);
         kt_prefix_keep(s, t->session, &t->chain);
     } else {
@@ -345,8 +348,12 @@ static void score(struct kt_scheduler *s, struct kt_ticket *t, const float *logi
 static void finish_step(struct kt_scheduler *s, uint32_t n)
 {
     count(s, n);
-    for (uint32_t i = 0; i < n; i++)
-        score(s, s->stepped[i], s->steps[i].logits);
+    for (uint32_t i = 0; i < n; i++) {
+        struct kt_ticket *t = s->stepped[i];
+        score(s, t, s->steps[i].logits);
+        if (t->scored == KT_OK)
+            t->scored = kt_hidden_deliver(s, t, &s->hidden[i]);
+    }
     choose_all(s, n);
     for (uint32_t i = 0; i < n; i++) {
         struct kt_ticket *t = s->stepped[i];
@@ -360,7 +367,9 @@ static void finish_step(struct kt_scheduler *s, uint32_t n)
         }
         if (t->request.on_prompt && t->n_generated == 0)
             t->request.on_prompt(t->request.data, t->n_done, t->request.n_ids);
-        if (t->next_logits && deliver(s, t, t->next_logits) && t->n_drafts > 0)
+        if (t->request.on_hidden && t->n_done == t->request.n_ids)
+            kt_run_end(s, t, KT_END_STOP, -1);
+        else if (t->next_logits && deliver(s, t, t->next_logits) && t->n_drafts > 0)
             deliver_drafts(s, t, t->next_logits);
     }
 }
@@ -416,7 +425,7 @@ static enum kt_status compute(struct kt_scheduler *s, uint32_t n, double *took, 
     struct kt_model_times times;
     kt_model_times(s->model, &times);
     uint64_t begin = kt_now();
-    enum kt_status status = kt_model_step(s->model, s->steps, n, error);
+    enum kt_status status = kt_model_step_hidden(s->model, s->steps, s->hidden, n, error);
     *took = (double)(kt_now() - begin) * 1e-9;
     s->stats.steps++;
     s->stats.model_seconds += *took;

@@ -170,11 +170,12 @@ static bool allocate(struct kt_scheduler *s, const struct kt_scheduler_params *g
     s->stepped = calloc(n, sizeof(struct kt_ticket *));
     s->ordered = calloc(n, sizeof(struct kt_ticket *));
     s->steps = calloc(n, sizeof(*s->steps));
+    s->hidden = calloc(n, sizeof(*s->hidden));
     s->prefixes = calloc((size_t)s->max_sessions + 1, sizeof(struct kt_prefix *));
     s->logits = calloc(kt_scheduler_rows(n), s->vocabulary * sizeof(*s->logits));
     s->mask = calloc((s->vocabulary + 63) / 64, sizeof(*s->mask));
-    if (!s->end_ids || !s->running || !s->stepped || !s->ordered || !s->steps || !s->prefixes || !s->logits ||
-        !s->mask)
+    if (!s->end_ids || !s->running || !s->stepped || !s->ordered || !s->steps || !s->hidden || !s->prefixes ||
+        !s->logits || !s->mask)
         return false;
     if (s->params.n_end_ids > 0)
         memcpy(s->end_ids, given->end_ids, s->params.n_end_ids * sizeof(*s->end_ids));
@@ -203,6 +204,8 @@ static void empty(struct kt_scheduler *s)
     free(s->stepped);
     free(s->ordered);
     free(s->steps);
+    free(s->hidden);
+    free(s->states);
     free(s->prefixes);
     free(s->logits);
     free(s->mask);

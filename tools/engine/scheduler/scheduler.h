@@ -27,6 +27,9 @@
  * is next: when a request is started, and when prompts share a step. One that comes back after a pause begins
  * with the least charge of those that are there. Nor can one fill the queue: the last places are for others.
  *
+ * Hidden states. A request can ask for those of its prompt instead of an answer. It shares steps and goes on
+ * from prefixes like any other.
+ *
  * Drafts. Where few requests are answered, tokens that their own texts suggest, or the model's own block for
  * that, are computed with the next ones, if that is faster (struct kt_scheduler_params.drafts).
  *
@@ -122,6 +125,11 @@ struct kt_request {
      * and top of `token`. NULL: not wanted; else all of the prompt is computed, whatever prefixes are kept.
      */
     void (*on_score)(void *data, uint64_t index, const struct kt_choice *token);
+    /** The state of token `index` of the prompt after the last norm, [hidden_size], until the callback
+     * returns; of each from `first_hidden` on. NULL: not wanted. Such a request gets no answer: it ends, by
+     * KT_END_STOP, when its prompt is computed, and keeps no prefix. on_token may be NULL, on_score must. */
+    void (*on_hidden)(void *data, uint64_t index, const float *hidden);
+    uint64_t first_hidden;
     /** May this token come next, which was chosen without a mask? NULL: yes. Else a mask as of
      * kt_sampler_choose, by which another one is chosen. NULL: all may. */
     const uint64_t *(*allow)(void *data, int32_t id);
