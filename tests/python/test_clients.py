@@ -97,8 +97,10 @@ def test_openai_without_v1(port):
     assert client.completions.create(model="script", prompt="go a", max_tokens=20).choices[0].text == ANSWER
     filled = client.completions.create(model="script", prompt="x", suffix="y", max_tokens=20)
     assert filled.choices[0].text == "the gap"
-    with pytest.raises(package.BadRequestError):
-        client.embeddings.create(model="script", input="x")
+    vectors = [client.embeddings.create(model="script", input=["x", "y"], encoding_format=how).data  # base64 else
+               for how in (package.NOT_GIVEN, "float")]
+    assert vectors[0][1].embedding == pytest.approx(vectors[1][1].embedding) and len(vectors[0]) == 2
+    assert sum(x * x for x in vectors[0][0].embedding) == pytest.approx(1)
 
 
 def test_openai_responses(openai):
@@ -191,8 +193,9 @@ def test_ollama(port):
     shaped = client.chat("script", QUESTION, format={"enum": ["x"]}, options={"num_predict": 8})
     assert json.loads(shaped.message.content) == "x"
     assert client.generate("script", "x", suffix="y").response == "the gap"
-    for wrong in (lambda: client.chat("other", QUESTION), lambda: client.embed("script", "x"),
-                  lambda: client.generate("script", "x", context=[1]), lambda: client.pull("other")):
+    assert len(client.embed("script", ["x", "y"], dimensions=8).embeddings[1]) == 8
+    assert len(client.embeddings("script", "x").embedding) == serve_script.SIZE
+    for wrong in (lambda: client.chat("other", QUESTION), lambda: client.embed("other", "x"), lambda: client.generate("script", "x", context=[1]), lambda: client.pull("other")):
         with pytest.raises(ollama.ResponseError) as error:
             wrong()
         assert error.value.status_code in (400, 404) and error.value.error
@@ -206,6 +209,9 @@ def test_litellm(port, monkeypatch):
                         ("ollama_chat/script", root), ("anthropic/script", root)):
         reply = litellm.completion(model, QUESTION, api_base=base, api_key="any", max_tokens=20, num_retries=0)
         assert reply.choices[0].message.content == ANSWER, model
+    for model, base in (("openai/script", root + "/v1"), ("hosted_vllm/script", root + "/v1"), ("ollama/script", root)):
+        vectors = litellm.embedding(model, ["x", "y"], api_base=base, api_key="any").data
+        assert [len(v["embedding"]) for v in vectors] == [serve_script.SIZE] * 2, model
 
 
 def test_lm_eval(port):

@@ -23,5 +23,22 @@ for package in anthropic openai; do
         run_python serve_packages.py "$port" "$package"
     fi
 done
+run_python serve_embed.py "$port" last
+stop 0
+# What the model's file says of embeddings, and what --pooling does.
+write()
+{
+    "$python" "$KT_TEST_SOURCE/tests/engine/serve/serve_script.py" "$dir/script.gguf" "$@" || fail "no model"
+}
+write llama.pooling_type=1 tokenizer.ggml.add_eos_token=true
+start "$dir/script.gguf" --context 1024
+run_python serve_embed.py "$port" mean eos
+stop 0
+start "$dir/script.gguf" --context 1024 --pooling last
+run_python serve_embed.py "$port" last eos
+stop 0
+write llama.pooling_type=2
+start "$dir/script.gguf" --context 1024
+run_python serve_embed.py "$port" refused
 stop 0
 finish

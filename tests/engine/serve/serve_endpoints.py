@@ -321,10 +321,8 @@ def test_refused():
     equal(server.request("DELETE", "/health")[0], 405, "DELETE")
     for path in ("/nowhere", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/v1", "//", "/v1/models/../../etc"):
         equal(server.request("GET", path)[0], 404, path)
-    for path, what in (("/v1/embeddings", "embeddings"), ("/embeddings", "embeddings"), ("/v1/images/generations", "images"),
-                       ("/lora-adapters", "LoRA")):
+    for path, what in (("/v1/images/generations", "images"), ("/v1/audio/speech", "sound"), ("/lora-adapters", "LoRA")):
         server.error(path, {"input": "x"}, 400, code="not_implemented", holds=what)  # not 5xx, which clients send again
-    equal(server.post("/api/embed", {"input": "x"})[0], 400, "/api/embed")
     equal(list(server.post("/api/pull", {})[1]), ["error"], "/api/pull")
     server.error("/infill", {"input_prefix": "x"}, 400, param="input_suffix", holds="tokens for gaps")
     server.error(COMPLETIONS, {"prompt": "x", "suffix": "y"}, 400, param="suffix", holds="tokens for gaps")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that says what it is told to: serve_script.py FILE. Its layer adds nothing and each token's row of the
+"""A model that says what it is told to: serve_script.py FILE [FIELD=NUMBER]... Its layer adds nothing and each token's row of the
 output is the embedding of the token that it follows, so the last token of a prompt decides all of the answer:
 SCRIPTS has what comes behind each of them. The bytes of a prompt are tokens; a script's pieces are others."""
 import random
@@ -7,6 +7,7 @@ import struct
 import sys
 
 SIZE = 256
+END = 257
 # By the last byte of a prompt.
 SCRIPTS = {
     "a": ["The ", "answer", " is ", b"\xc3", b"\xa9 ", "forty-two", "."],
@@ -43,7 +44,6 @@ def byte_letters():
 def make_vocabulary():
     letters, tokens, follows = byte_letters(), [], {}
     tokens += [letters[b] for b in range(256)] + ["<|im_start|>", "<|im_end|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
-    end = 257
     for byte, pieces in SCRIPTS.items():
         before = tokens.index(byte) if len(byte) > 1 else ord(byte)
         for piece in pieces:
@@ -51,7 +51,7 @@ def make_vocabulary():
             if len(piece) > 1:
                 tokens.append("".join(letters[b] for b in piece))
             follows[before] = before = len(tokens) - 1 if len(piece) > 1 else piece[0]
-        follows[before] = before if byte in LOOPS else end
+        follows[before] = before if byte in LOOPS else END
     assert len(set(tokens)) == len(tokens), "each piece must be a token of its own"
     return tokens, follows
 
@@ -64,6 +64,8 @@ def text(value):
 def field(name, value):
     if isinstance(value, str):
         return text(name) + struct.pack("<I", 8) + text(value)
+    if isinstance(value, bool):
+        return text(name) + struct.pack("<IB", 7, value)
     if isinstance(value, float):
         return text(name) + struct.pack("<If", 6, value)
     if isinstance(value, int):
@@ -78,10 +80,14 @@ def matrix(rows):
     return b"".join(struct.pack("<f", x)[2:] for row in rows for x in row)
 
 
-def write(path):
-    tokens, follows = make_vocabulary()
+def make_rows(tokens):
     rng = random.Random(7)
-    embedding = [[rng.choice((-1.0, 1.0)) for _ in range(SIZE)] for _ in tokens]
+    return [[rng.choice((-1.0, 1.0)) for _ in range(SIZE)] for _ in tokens]
+
+
+def write(path, **more):
+    tokens, follows = make_vocabulary()
+    embedding = make_rows(tokens)
     output = [[0.0] * SIZE for _ in tokens]
     for before, after in follows.items():
         output[after] = [x + y for x, y in zip(output[after], embedding[before])]
@@ -97,7 +103,7 @@ def write(path):
               "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.vocab_size": len(tokens),
               "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens,
               "tokenizer.ggml.token_type": [3 if t.startswith("<|") else 1 for t in tokens],
-              "tokenizer.ggml.merges": [], "tokenizer.ggml.eos_token_id": 257}
+              "tokenizer.ggml.merges": [], "tokenizer.ggml.eos_token_id": END, **more}
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))
     head += b"".join(field(name, value) for name, value in fields.items())
     at = 0
@@ -112,4 +118,5 @@ def write(path):
 
 
 if __name__ == "__main__":
-    write(sys.argv[1])
+    fields = dict(argument.split("=") for argument in sys.argv[2:])
+    write(sys.argv[1], **{name: True if value == "true" else int(value) for name, value in fields.items()})

@@ -308,8 +308,8 @@ static struct kt_prompt *add_prompt(struct kt_ask *ask, struct kt_problem *probl
     return &grown[ask->n_prompts++];
 }
 
-static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
-                     struct kt_problem *problem)
+static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *param, const char *text,
+                     size_t length, struct kt_problem *problem)
 {
     const struct kt_text_part part = {.text = text, .length = length};
     struct kt_error error;
@@ -320,52 +320,56 @@ static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *t
                             &error) != KT_OK)
         return kt_problem_error(problem, 400, &error);
     if (prompt->n_ids == 0)
-        return kt_problem_field(problem, "prompt",
-                                "'prompt' is empty, and the model has no token to begin with");
+        return kt_problem_field(problem, param, "'%s' is empty, and the model has no token to begin with",
+                                param);
     return true;
 }
 
-static bool add_ids(struct kt_server *server, struct kt_ask *ask, const json_t *list,
+static bool add_ids(struct kt_server *server, struct kt_ask *ask, const char *param, const json_t *list,
                     struct kt_problem *problem)
 {
     struct kt_prompt *prompt = add_prompt(ask, problem);
     if (!prompt)
         return false;
     prompt->is_given = true;
-    if (!kt_ask_read_ids(server, list, "prompt", &prompt->ids, &prompt->n_ids, problem))
+    if (!kt_ask_read_ids(server, list, param, &prompt->ids, &prompt->n_ids, problem))
         return false;
-    return prompt->n_ids > 0 || kt_problem_field(problem, "prompt", "'prompt' holds an empty list of ids");
+    return prompt->n_ids > 0 || kt_problem_field(problem, param, "'%s' holds an empty list of ids", param);
 }
 
-static bool read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
+/* Of a list; what it holds was not looked at yet. */
+static bool add_item(struct kt_server *server, struct kt_ask *ask, const char *param, const json_t *item,
+                     struct kt_problem *problem)
 {
-    const json_t *prompt = json_object_get(ask->body, "prompt"), *item;
+    if (json_is_string(item))
+        return add_text(server, ask, param, json_string_value(item), json_string_length(item), problem);
+    if (json_is_array(item))
+        return add_ids(server, ask, param, item, problem);
+    return kt_problem_field(problem, param, "'%s' holds %s; strings, ids or lists of ids are expected", param,
+                            kt_fields_type(item));
+}
+
+bool kt_ask_read_texts(struct kt_server *server, struct kt_ask *ask, const char *param, size_t most,
+                       struct kt_problem *problem)
+{
+    const json_t *given = json_object_get(ask->body, param), *item;
     size_t i;
-    if (!prompt || json_is_null(prompt))
-        return kt_problem_field(problem, "prompt", "'prompt' is missing");
-    if (json_is_string(prompt))
-        return add_text(server, ask, json_string_value(prompt), json_string_length(prompt), problem);
-    if (!json_is_array(prompt))
-        return kt_problem_field(problem, "prompt", "'prompt' must be a string or an array, not %s",
-                                kt_fields_type(prompt));
-    if (json_is_number(json_array_get(prompt, 0)))
-        return add_ids(server, ask, prompt, problem);
-    if (json_array_size(prompt) == 0)
-        return kt_problem_field(problem, "prompt", "'prompt' is an empty array");
-    if (json_array_size(prompt) * (size_t)ask->n > KT_MOST_ANSWERS)
-        return kt_problem_field(problem, "prompt", "'prompt' and 'n' ask for more than %d answers at once",
-                                KT_MOST_ANSWERS);
-    json_array_foreach (prompt, i, item) {
-        bool done = false;
-        if (json_is_string(item))
-            done = add_text(server, ask, json_string_value(item), json_string_length(item), problem);
-        else if (json_is_array(item))
-            done = add_ids(server, ask, item, problem);
-        else
-            kt_problem_field(problem, "prompt",
-                             "'prompt' holds %s; strings, ids or lists of ids are expected",
-                             kt_fields_type(item));
-        if (!done)
+    if (!given || json_is_null(given))
+        return kt_problem_field(problem, param, "'%s' is missing", param);
+    if (json_is_string(given))
+        return add_item(server, ask, param, given, problem);
+    if (!json_is_array(given))
+        return kt_problem_field(problem, param, "'%s' must be a string or an array, not %s", param,
+                                kt_fields_type(given));
+    if (json_is_number(json_array_get(given, 0)))
+        return add_ids(server, ask, param, given, problem);
+    if (json_array_size(given) == 0)
+        return kt_problem_field(problem, param, "'%s' is an empty array", param);
+    if (json_array_size(given) > most)
+        return kt_problem_field(problem, param, "'%s' holds %zu texts; %zu is the most", param,
+                                json_array_size(given), most);
+    json_array_foreach (given, i, item) {
+        if (!add_item(server, ask, param, item, problem))
             return false;
     }
     return true;
@@ -375,7 +379,12 @@ bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt
 {
     const struct kt_wished_form form = {NULL, NULL, false};
     uint64_t n = 0, each = (uint64_t)ask->n * (1 + ask->sampling.n_top);
-    if (!read_prompts(server, ask, problem) || !kt_ask_read_form(server, ask, &form, problem))
+    if (!kt_ask_read_texts(server, ask, "prompt", KT_MOST_ANSWERS, problem))
+        return false;
+    if (ask->n_prompts * (size_t)ask->n > KT_MOST_ANSWERS)
+        return kt_problem_field(problem, "prompt", "'prompt' and 'n' ask for more than %d answers at once",
+                                KT_MOST_ANSWERS);
+    if (!kt_ask_read_form(server, ask, &form, problem))
         return false;
     for (size_t i = 0; i < ask->n_prompts && ask->echoes && ask->has_logprobs; i++)
         n += ask->prompts[i].n_ids * each;

@@ -60,6 +60,9 @@ void kt_ask_shrink(struct kt_ask *ask);
 bool kt_ask_check_model(const struct kt_server *server, const char *model, struct kt_problem *problem);
 /* The prompt, or prompts, of a completion: text, texts, ids or lists of ids. */
 bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
+/* The same of the field `param`, at most `most`. */
+bool kt_ask_read_texts(struct kt_server *server, struct kt_ask *ask, const char *param, size_t most,
+                       struct kt_problem *problem);
 /* Ids of a list, malloc'ed; `param` names it. */
 bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const char *param, int32_t **ids,
                      uint64_t *n_ids, struct kt_problem *problem);
@@ -102,6 +105,8 @@ bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialec
 /* The same of a body that is parsed already, whose reference it takes; NULL: `problem` is the answer. */
 bool kt_job_answer_body(struct kt_exchange *exchange, const struct kt_dialect *dialect, json_t *body,
                         struct kt_problem *problem);
+/* What the scheduler's errors mean to a client. */
+bool kt_job_refuse(struct kt_problem *problem, const struct kt_error *error);
 /* Replies with the number of tokens that its prompt has, as an object called so; NULL: without a name. */
 bool kt_job_count(struct kt_exchange *exchange, const struct kt_dialect *dialect, const char *object);
 

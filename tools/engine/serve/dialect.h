@@ -65,9 +65,10 @@ json_t *kt_responses_translate(const struct kt_server *server, json_t *body, str
 /* ---- openapi.c ---- */
 
 /* Tables of fields, by the letters that openapi.json has for them: A what all ask for, B chats, C their
- * messages, D completions, E responses, F messages of Anthropic's, G texts. */
+ * messages, D completions, E responses, F messages of Anthropic's, G texts, H embeddings. */
 extern const struct kt_field *const kt_ask_tables[3],
-    *const kt_chat_table, *const kt_responses_table, *const kt_messages_table, *const kt_text_table;
+    *const kt_chat_table, *const kt_responses_table, *const kt_messages_table, *const kt_text_table,
+                                                                                   *const kt_embed_table;
 
 /* ---- shape.c: what they share ---- */
 

@@ -31,6 +31,8 @@ struct line {
     uint32_t answer;
     uint64_t done;
     struct kt_constraint *constraint; /* NULL: any token may come */
+    uint64_t size, n_states;          /* of hidden states; how many came */
+    double sum[];
 };
 
 struct kt_feed *kt_feed_create(void)
@@ -64,8 +66,10 @@ void kt_feed_event_free(struct kt_feed_event *event)
 {
     free(event->top);
     free(event->error);
+    free(event->vector);
     event->top = NULL;
     event->error = NULL;
+    event->vector = NULL;
 }
 
 /* ---- the scheduler's side ---- */
@@ -84,6 +88,7 @@ static void push(struct kt_feed *feed, const struct kt_feed_event *event)
         feed->is_lost = true;
         free(event->top);
         free(event->error);
+        free(event->vector);
     }
     pthread_mutex_unlock(&feed->lock);
     if (write(feed->wake, &one, sizeof(one)) < 0)
@@ -158,6 +163,23 @@ static void take_progress(void *data, uint64_t done, uint64_t total)
     line->done = done;
 }
 
+static void take_state(void *data, uint64_t index, const float *hidden)
+{
+    struct line *line = data;
+    (void)index;
+    line->n_states++;
+    for (uint64_t i = 0; i < line->size; i++)
+        line->sum[i] += (double)hidden[i];
+}
+
+static float *make_mean(const struct line *line)
+{
+    float *vector = malloc(line->size * sizeof(*vector));
+    for (uint64_t i = 0; vector && i < line->size; i++)
+        vector[i] = (float)(line->sum[i] / (double)line->n_states);
+    return vector;
+}
+
 static void take_end(void *data, const struct kt_request_end *end)
 {
     struct line *line = data;
@@ -167,29 +189,53 @@ static void take_end(void *data, const struct kt_request_end *end)
     if (event.error)
         *event.error = *end->error;
     event.end.error = NULL;
+    if (line->n_states > 0 && end->reason == KT_END_STOP)
+        event.vector = make_mean(line);
     push(line->feed, &event);
     kt_feed_release(line->feed);
     kt_constraint_destroy(line->constraint);
     free(line);
 }
 
+/* A line for hidden states of `size` values; NULL: out of memory. */
+static struct line *attach(struct kt_feed *feed, uint32_t answer, uint64_t size, struct kt_request *request)
+{
+    struct line *line = calloc(1, sizeof(*line) + size * sizeof(*line->sum));
+    if (!line)
+        return NULL;
+    line->feed = feed;
+    line->answer = answer;
+    line->size = size;
+    atomic_fetch_add(&feed->n_holders, 1);
+    atomic_fetch_add(&feed->prompt_total, request->n_ids);
+    request->data = line;
+    request->on_prompt = take_progress;
+    request->on_end = take_end;
+    return line;
+}
+
 bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint, bool scores,
                     struct kt_request *request)
 {
-    struct line *line = malloc(sizeof(*line));
+    struct line *line = attach(feed, answer, 0, request);
     if (!line) {
         kt_constraint_destroy(constraint);
         return false;
     }
-    *line = (struct line){.feed = feed, .answer = answer, .constraint = constraint};
-    atomic_fetch_add(&feed->n_holders, 1);
-    atomic_fetch_add(&feed->prompt_total, request->n_ids);
-    request->data = line;
+    line->constraint = constraint;
     request->allow = constraint ? allow : NULL;
-    request->on_prompt = take_progress;
     request->on_score = scores ? take_score : NULL;
     request->on_token = take_token;
-    request->on_end = take_end;
+    return true;
+}
+
+bool kt_feed_attach_text(struct kt_feed *feed, uint32_t answer, uint64_t size, bool is_mean,
+                         struct kt_request *request)
+{
+    if (!attach(feed, answer, size, request))
+        return false;
+    request->on_hidden = take_state;
+    request->first_hidden = is_mean ? 0 : request->n_ids - 1;
     return true;
 }
 

@@ -22,6 +22,7 @@ struct kt_feed_event {
     struct kt_logprob *top; /* freed by kt_feed_event_free */
     struct kt_request_end end;
     struct kt_error *error; /* of KT_END_ERROR; likewise, and NULL where there was no memory */
+    float *vector;          /* of the end of a text that is embedded; likewise */
 };
 
 struct kt_feed *kt_feed_create(void);
@@ -31,6 +32,10 @@ void kt_feed_release(struct kt_feed *feed);
  * of memory. If the request is not taken, kt_feed_cancel. */
 bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint, bool scores,
                     struct kt_request *request);
+/* The same for a text that is embedded: its end has the last token's hidden state, of `size` values, or the
+ * mean of all tokens'. */
+bool kt_feed_attach_text(struct kt_feed *feed, uint32_t answer, uint64_t size, bool is_mean,
+                         struct kt_request *request);
 void kt_feed_cancel(struct kt_request *request);
 
 /* The next token ends each answer, as if the model had ended it: what was computed is kept for requests that

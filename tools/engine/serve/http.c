@@ -169,6 +169,19 @@ bool kt_reply_bytes(struct kt_exchange *exchange, unsigned status, const char *t
     return queue(exchange, status, response);
 }
 
+bool kt_reply_buffer(struct kt_exchange *exchange, unsigned status, struct kt_buffer *json)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(json->length, json->data, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        kt_buffer_free(json);
+        return false;
+    }
+    *json = (struct kt_buffer){.data = NULL};
+    add_headers(exchange, response, "application/json");
+    return queue(exchange, status, response);
+}
+
 bool kt_reply_page(struct kt_exchange *exchange, const char *type, const char *page, size_t length)
 {
     struct MHD_Response *response =

@@ -74,6 +74,8 @@ bool kt_reply_bytes(struct kt_exchange *exchange, unsigned status, const char *t
                     size_t length);
 /* A page or a part of it, which must live on; it may load nothing from elsewhere. */
 bool kt_reply_page(struct kt_exchange *exchange, const char *type, const char *page, size_t length);
+/* JSON, whose bytes it takes. */
+bool kt_reply_buffer(struct kt_exchange *exchange, unsigned status, struct kt_buffer *json);
 /* Takes the reference to `body`; NULL: a 500. */
 bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body);
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem);

@@ -22,8 +22,7 @@ static void free_job(struct kt_job *job)
 
 /* ---- submitting ---- */
 
-/* What the scheduler's errors mean to a client. */
-static bool refuse(struct kt_problem *problem, const struct kt_error *error)
+bool kt_job_refuse(struct kt_problem *problem, const struct kt_error *error)
 {
     switch (error->status) {
     case KT_E_BUSY:
@@ -70,7 +69,7 @@ static bool submit(struct kt_job *job, struct kt_answer *answer, struct kt_probl
         return kt_problem_memory(problem);
     if (kt_scheduler_submit(job->server->scheduler, &request, &answer->ticket, &error) != KT_OK) {
         kt_feed_cancel(&request);
-        return refuse(problem, &error);
+        return kt_job_refuse(problem, &error);
     }
     job->n_open++;
     return true;

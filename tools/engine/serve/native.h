@@ -18,6 +18,8 @@ bool kt_native_rename(json_t *to, const json_t *from, const struct kt_name *name
 const char *kt_native_time(time_t seconds, char *text);
 /* The source of the chat's template, or "". */
 json_t *kt_native_template(const struct kt_server *server);
+/* The name of a model that is served, as Ollama's clients call it; NULL after a problem. */
+const char *kt_ollama_model(const struct kt_server *server, const char *given, struct kt_problem *problem);
 /* An object of a stream, between two texts; takes the reference. */
 bool kt_native_send(struct kt_job *job, const char *before, json_t *object, const char *behind);
 /* Whether the vocabulary has the tokens by which a model fills a gap. */

@@ -53,15 +53,21 @@ static const char *find_name(const struct kt_server *server, const char *given)
     return NULL;
 }
 
+const char *kt_ollama_model(const struct kt_server *server, const char *given, struct kt_problem *problem)
+{
+    const char *model = given && *given ? find_name(server, given) : NULL;
+    if (!given)
+        (void)kt_problem_field(problem, "model", "'model' is missing");
+    else if (!model)
+        (void)kt_problem_set(problem, 404, "model_not_found", "model", "model '%.100s' not found", given);
+    return model;
+}
+
 static bool check_given(const struct kt_server *server, struct given *given, struct kt_problem *problem)
 {
-    const char *model = given->model && *given->model ? find_name(server, given->model) : NULL;
+    given->model = kt_ollama_model(server, given->model, problem);
     if (!given->model)
-        return kt_problem_field(problem, "model", "'model' is missing");
-    if (!model)
-        return kt_problem_set(problem, 404, "model_not_found", "model", "model '%.100s' not found",
-                              given->model);
-    given->model = model;
+        return false;
     if (json_array_size(given->images) > 0)
         return kt_problem_field(problem, "images", "'images' are not supported");
     if (json_array_size(given->context) > 0)

@@ -28,6 +28,8 @@ static const struct kt_field *find_table(char letter)
         return kt_responses_table;
     case 'F':
         return kt_messages_table;
+    case 'H':
+        return kt_embed_table;
     default:
         return kt_text_table;
     }
@@ -61,8 +63,8 @@ static json_t *describe_field(const struct kt_field *field)
 /* Fields that need another one, or what the server does not do: null alone holds for each of them. */
 static bool is_narrow(const char *name)
 {
-    static const char *const names[] = {"stream_options",         "top_logprobs", "suffix", "best_of", "n",
-                                        "continue_final_message", "metadata"};
+    static const char *const names[] = {"stream_options",         "top_logprobs", "suffix",    "best_of", "n",
+                                        "continue_final_message", "metadata",     "dimensions"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)
             return true;

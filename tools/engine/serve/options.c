@@ -81,6 +81,14 @@ static const struct kt_cli_option options[] =
       .argument = "HOW",
       .help = "speculative decoding while few requests run: auto (default; while it is faster), off, "
               "lookup (drafts from the text), mtp (drafts from the model's own block)"},
+     {.name = "pooling",
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct kt_run_args, pooling),
+      .values = "auto|last|mean",
+      .argument = "HOW",
+      .help =
+          "the vector of an embedded text: auto (default; the model's pooling_type, or last), last (its last "
+          "token's hidden state) or mean (of all tokens)"},
      TEXT("served-model-name", names, "NAME,...",
           "model names for clients (default: the name of the file or folder)"),
      TEXT("chat-template", chat_template, "FILE",
@@ -250,6 +258,7 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
     server->max_body = args->max_body;
     server->max_running = args->max_running;
     server->timeout = (unsigned)args->timeout;
+    server->pooling = args->pooling; /* the order of the enum */
     server->log = (enum kt_serve_log)args->log;
     server->shares_prefixes = args->share_prefixes;
     const char *own = cli->model ? cli->model->name : cli->arguments[0];

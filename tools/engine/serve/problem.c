@@ -40,10 +40,7 @@ bool kt_problem_path(struct kt_problem *problem, const char *path)
 {
     static const struct {
         const char *path, *what;
-    } others[] = {{"/v1/embeddings", "embeddings"},
-                  {"/embedding", "embeddings"},
-                  {"/api/embed", "embeddings"},
-                  {"/v1/images/", "images"},
+    } others[] = {{"/v1/images/", "images"},
                   {"/v1/audio/", "sound"},
                   {"/lora-adapters", "LoRA adapters"},
                   {"/v1/load_lora_adapter", "LoRA adapters"},

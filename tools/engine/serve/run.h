@@ -16,7 +16,7 @@ struct kt_run_args {
     double temperature, top_p, min_p, repetition_penalty, presence_penalty,
         frequency_penalty; /* -1: not said */
     uint64_t top_k;        /* UINT64_MAX: not said */
-    int kv, log, speculate, engine;
+    int kv, log, speculate, engine, pooling;
     bool dry_run, share_prefixes, measure_memory;
     struct kt_launch_args launch;
 };

@@ -30,6 +30,7 @@ struct kt_server {
     unsigned timeout;
     enum kt_serve_log log;
     bool shares_prefixes; /* between API keys */
+    int pooling;          /* of embed.h */
     double memory_rate;   /* bytes a second that this machine can read; 0: not measured */
     /* ---- the model, from KT_SERVER_READY on ---- */
     struct kt_loaded loaded;
@@ -74,6 +75,7 @@ bool kt_answer_count_tokens(struct kt_exchange *exchange);
 bool kt_answer_response(struct kt_exchange *exchange);
 bool kt_answer_input_tokens(struct kt_exchange *exchange);
 bool kt_answer_openapi(struct kt_exchange *exchange);
+bool kt_answer_embedding(struct kt_exchange *exchange); /* llama-server's, too */
 /* ---- llama-server's and vLLM's: llama.c ---- */
 bool kt_answer_llama_completion(struct kt_exchange *exchange);
 bool kt_answer_infill(struct kt_exchange *exchange);
@@ -87,5 +89,7 @@ bool kt_answer_ollama_tags(struct kt_exchange *exchange);
 bool kt_answer_ollama_ps(struct kt_exchange *exchange);
 bool kt_answer_ollama_show(struct kt_exchange *exchange);
 bool kt_answer_ollama_version(struct kt_exchange *exchange);
+bool kt_answer_ollama_embed(struct kt_exchange *exchange);
+bool kt_answer_ollama_embeddings(struct kt_exchange *exchange);
 
 #endif
