@@ -146,6 +146,24 @@ def test_completions():
     check(reply["choices"][0]["text"].startswith(PROMPT + " sir"), "echo", reply["choices"][0]["text"])
 
 
+def test_best_of():
+    """Of best_of answers those whose tokens are the likeliest on average, and all of them in usage."""
+    ask = {"prompt": [PROMPT, "ROMEO:"], "temperature": 1.5, "seed": 3, "max_tokens": 12, "stop": ","}
+    every = server.post(COMPLETIONS, dict(ask, n=6, logprobs=0))[1]
+    said = [(c["text"], c["logprobs"]["token_logprobs"]) for c in every["choices"]]
+    for n, more in ((1, {}), (2, {"logprobs": 0})):
+        status, reply = server.post(COMPLETIONS, dict(ask, n=n, best_of=6, **more))
+        equal([c["index"] for c in reply["choices"]], list(range(2 * n)), "indexes")
+        for prompt in range(2):
+            best = sorted(said[6 * prompt:6 * prompt + 6], key=lambda s: -sum(s[1]) / len(s[1]))[:n]
+            shown = reply["choices"][n * prompt:n * prompt + n]
+            equal([c["text"] for c in shown], [text for text, _ in best], "the best", n, "of", said)
+            equal([c["logprobs"] and c["logprobs"]["token_logprobs"] for c in shown],
+                  [logprobs if more else None for _, logprobs in best], "their logprobs")
+        equal(reply["usage"]["completion_tokens"], every["usage"]["completion_tokens"], "usage of all")
+        equal(reply["usage"]["prompt_tokens"], every["usage"]["prompt_tokens"], "usage of prompts")
+
+
 def test_sampling():
     body = {"prompt": PROMPT, "temperature": 1, "max_tokens": 20, "seed": 7}
     first = both(COMPLETIONS, body)["choices"][0]["text"]
@@ -293,7 +311,8 @@ def test_refused():
     server.error(CHAT, dict(begun, tools=tools, tool_choice="required"), 400, param="tool_choice", holds="begun")
     server.error(CHAT, dict(begun, response_format={"type": "json_object"}), 400, param="response_format", holds="begun")
     server.error(COMPLETIONS, {"prompt": "x", "suffix": "y"}, 400, param="suffix")
-    server.error(COMPLETIONS, {"prompt": "x", "best_of": 3}, 400, param="best_of")
+    server.error(COMPLETIONS, {"prompt": "x", "best_of": 3, "stream": True}, 400, param="best_of", holds="streamed")
+    server.error(COMPLETIONS, {"prompt": ["x"] * 9, "best_of": 8}, 400, param="prompt", holds="64")
     server.error(CHAT, {"messages": ok, "tool_choice": "required"}, 400, param="tool_choice")
     for wrong in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": 1}}):
         server.error(CHAT, {"messages": ok, "response_format": wrong}, 400, param="response_format")

@@ -201,6 +201,8 @@ bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct 
     if (answer->finish || job->ask.echoes_only)
         return true;
     answer->n_tokens++;
+    answer->logprob += (double)event->logprob;
+    answer->n_weighed++;
     if (answer->logprobs && !kt_shape_logprob(job, answer, event))
         return lack_memory(job);
     if (kt_detokenizer_add(answer->detokenizer, &event->id, 1, &text, &length, &error) != KT_OK)

@@ -213,8 +213,8 @@ static bool check_values(const struct kt_server *server, const struct values *va
         return kt_problem_field(problem, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
     if (values->suffix && *values->suffix)
         return kt_problem_field(problem, "suffix", "'suffix' needs a text as 'prompt'");
-    if (values->best_of > values->n)
-        return kt_problem_field(problem, "best_of", "'best_of' above 'n' is not supported");
+    if (values->best_of > values->n && values->stream)
+        return kt_problem_field(problem, "best_of", "'best_of' above 'n' cannot be streamed");
     if (values->stream_options && !values->stream)
         return kt_problem_field(problem, "stream_options", "'stream_options' needs 'stream': true");
     return !values->stream_options || kt_fields_read(values->stream_options, usage, ask, problem);
@@ -252,7 +252,11 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
     if (!is_chat && !dialect->is_endless && ask->max_tokens == 0)
         ask->max_tokens = ask->echoes_only ? 1 : 16; /* as OpenAI's */
     ask->min_tokens = values.min_tokens;
-    ask->n = values.n;
+    ask->n = ask->n_shown = values.n;
+    if (dialect == &kt_dialect_completion && values.best_of > values.n) {
+        ask->n = values.best_of;
+        ask->sampling.logprobs = true;
+    }
     ask->streams = values.stream;
     ask->ignores_eos = values.ignore_eos;
     ask->echoes = values.echo;

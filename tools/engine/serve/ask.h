@@ -32,7 +32,9 @@ struct kt_ask {
     struct kt_stop_text stops[KT_MOST_STOPS];
     uint64_t n_stops;
     const char *model; /* NULL: not said */
-    int64_t max_tokens, min_tokens, n;
+    int64_t max_tokens, min_tokens;
+    int64_t n,
+        n_shown; /* answers to each prompt; less are shown where 'best_of' asks for more: the likeliest */
     bool streams, includes_usage, has_usage_always, ignores_eos, echoes;
     bool echoes_only; /* max_tokens 0: a token is asked for, since a request has one, and dropped */
     bool has_logprobs, serial_calls; /* parallel_tool_calls: false */

@@ -51,6 +51,8 @@ struct kt_answer {
     struct kt_buffer thoughts; /* reasoning, as long as nothing was said */
     uint64_t n_tokens, n_reasoning, n_calls;
     uint64_t text_offset; /* characters, for logprobs of completions */
+    double logprob;       /* of n_weighed tokens together, where some answers are not shown */
+    uint64_t n_weighed;
     struct kt_request_end end;
     struct kt_block *blocks; /* their texts only where the dialect wants them (dialect.h) */
     size_t n_blocks, block_capacity;

@@ -301,12 +301,42 @@ static json_t *make_message(const struct kt_job *job, const struct kt_answer *an
     return NULL;
 }
 
+/* Of a token on average; one without tokens is the least likely. */
+static double likelihood(const struct kt_answer *answer)
+{
+    return answer->n_weighed > 0 ? answer->logprob / (double)answer->n_weighed : -HUGE_VAL;
+}
+
+/* Of n answers to a prompt, how many are likelier, or as likely and earlier. */
+static int64_t rank(const struct kt_answer *answers, int64_t n, int64_t at)
+{
+    int64_t before = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double other = likelihood(&answers[i]), own = likelihood(&answers[at]);
+        before += other > own || (i < at && !(other < own));
+    }
+    return before;
+}
+
+/* Answer number `index` of those that are shown: of each prompt the likeliest first, if some are not. */
+static struct kt_answer *find_shown(struct kt_job *job, size_t index)
+{
+    size_t n = (size_t)job->ask.n, n_shown = (size_t)job->ask.n_shown;
+    struct kt_answer *answers = &job->answers[index / n_shown * n];
+    size_t at = index % n_shown;
+    for (size_t i = 0; n_shown < n && i < n; i++)
+        if (rank(answers, job->ask.n, (int64_t)i) == (int64_t)(index % n_shown))
+            at = i;
+    return &answers[at];
+}
+
 static json_t *make_reply(struct kt_job *job)
 {
     json_t *object = make_object(job, false), *choices = json_array();
     bool done = object && choices;
-    for (size_t i = 0; done && i < job->n_answers; i++) {
-        struct kt_answer *answer = &job->answers[i];
+    size_t n = job->n_answers / (size_t)job->ask.n * (size_t)job->ask.n_shown;
+    for (size_t i = 0; done && i < n; i++) {
+        struct kt_answer *answer = find_shown(job, i);
         json_t *text = job->ask.is_chat ? make_message(job, answer) : join_text(answer, KT_PIECE_CONTENT);
         done = json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)i,
                                                         job->ask.is_chat ? "message" : "text", text,
