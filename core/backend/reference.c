@@ -21,6 +21,8 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     const struct kt_shape *shape = &layout->shape;
     bool linear = shape->activation == KT_ACTIVATION_NONE;
     int first = linear ? KT_DOWN : KT_GATE;
+    if (*kt_activation_name(shape->activation) == '?')
+        return kt_fail(error, KT_E_UNSUPPORTED, "it does not know activation %u", shape->activation);
     for (int p = first; p <= KT_DOWN; p++)
         if (!kt_dtype_decodes(shape->format[p].dtype))
             return kt_fail(error, KT_E_UNSUPPORTED, "it cannot decode %s",
@@ -94,19 +96,39 @@ static double dot(const float *weights, const float *x, uint64_t n, const float 
     return (a + b) + (c + d);
 }
 
-/* See enum kt_activation. fmin and fmax would drop a NaN, so it is passed on first. */
+static double clamp(double x, double limit)
+{
+    return fmax(-limit, fmin(x, limit));
+}
+
+/* x * sigmoid(alpha * x) */
+static double silu(double x, double alpha)
+{
+    return x / (1 + exp(-alpha * x));
+}
+
+/* See enum kt_activation. fmin and fmax would drop a NaN, so it is passed on first. layout() has checked the
+ * activation. */
 static double activate(const struct kt_shape *shape, double g, double u)
 {
     if (isnan(g) || isnan(u))
         return NAN;
-    if (shape->activation != KT_ACTIVATION_SILU) {
-        double limit = (double)shape->limit;
-        g = fmin(g, limit);
-        u = fmax(-limit, fmin(u, limit));
+    double limit = (double)shape->limit, alpha = (double)shape->alpha;
+    switch (shape->activation) {
+    case KT_ACTIVATION_SILU:
+        return silu(g, 1) * u;
+    case KT_ACTIVATION_SWIGLU:
+        return silu(fmin(g, limit), 1) * clamp(u, limit);
+    case KT_ACTIVATION_SWIGLUOAI:
+        return silu(fmin(g, limit), alpha) * (clamp(u, limit) + 1);
+    case KT_ACTIVATION_GELU_TANH: /* (1 + tanh(t / 2)) / 2 is the sigmoid of t */
+        return g / (1 + exp(-2 * sqrt(M_2_PI) * (g + 0.044715 * g * g * g))) * u;
+    case KT_ACTIVATION_SWIGLUSTEP:
+        return fmin(silu(g, 1), limit) * clamp(u, limit);
+    default: /* SITU */
+        u = limit > 0 ? limit * tanh(u / limit) : u;
+        return alpha * tanh(g / alpha) / (1 + exp(-g)) * u;
     }
-    if (shape->activation == KT_ACTIVATION_SWIGLUOAI)
-        return g / (1 + exp(-(double)shape->alpha * g)) * (u + 1);
-    return g / (1 + exp(-g)) * u;
 }
 
 static uint64_t last_row(const struct kt_product *job, uint64_t rows)

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/context/context.h"
 #include "core/machine/queue.h"
+#include "core/weights/decode/dtype.h"
 #include "core/weights/weights.h"
 
 #include <math.h>
@@ -25,13 +26,23 @@ enum kt_status kt_layer_check_range(const char *name, const char *what, uint64_t
 static enum kt_status check_activation(const char *name, const struct kt_layer_params *params,
                                        struct kt_error *error)
 {
-    if (params->activation > KT_ACTIVATION_SWIGLUOAI)
-        return kt_fail(error, KT_E_INVALID, "%s: activation %u is unknown", name, params->activation);
-    if (params->activation != KT_ACTIVATION_SILU && !(params->limit > 0))
-        return kt_fail(error, KT_E_INVALID, "%s: this activation needs a limit above 0, not %g", name,
-                       (double)params->limit);
-    if (params->activation == KT_ACTIVATION_SWIGLUOAI && !isfinite(params->alpha))
+    uint32_t activation = params->activation;
+    bool clamps = activation == KT_ACTIVATION_SWIGLU || activation == KT_ACTIVATION_SWIGLUOAI ||
+                  activation == KT_ACTIVATION_SWIGLUSTEP;
+    if (!kt_activation_of_experts(activation))
+        return kt_fail(error, KT_E_INVALID, "%s: activation %u is unknown", name, activation);
+    if (clamps && !(params->limit > 0))
+        return kt_fail(error, KT_E_INVALID, "%s: activation %s needs a limit above 0, not %g", name,
+                       kt_activation_name(activation), (double)params->limit);
+    if (activation == KT_ACTIVATION_SWIGLUOAI && !isfinite(params->alpha))
         return kt_fail(error, KT_E_INVALID, "%s: alpha must be finite", name);
+    if (activation == KT_ACTIVATION_SITU &&
+        !(params->alpha > 0 && isfinite(params->alpha) && params->limit >= 0 && isfinite(params->limit)))
+        return kt_fail(
+            error, KT_E_INVALID,
+            "%s: activation situ needs a finite alpha above 0 and a finite limit of at least 0, not "
+            "%g and %g",
+            name, (double)params->alpha, (double)params->limit);
     return KT_OK;
 }
 

@@ -24,6 +24,8 @@
 
 /* The plugin ABI's first minor that has KT_ACTIVATION_NONE and kt_layout.deterministic. */
 #define KT_LINEAR_MINOR 5
+/* The first that has activations after KT_ACTIVATION_NONE. */
+#define KT_ACTIVATION_MINOR 9
 
 /* Far above any model; with these, no product of sizes overflows 64 bits. */
 #define KT_MAX_SIZE (UINT64_C(1) << 24)

@@ -211,6 +211,13 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     if (kt_layer_is_linear(layer) && backend->plugin->abi_minor < KT_LINEAR_MINOR)
         return kt_fail(error, KT_E_UNSUPPORTED, "it takes experts only: it was built for plugin ABI %u.%u",
                        backend->plugin->abi_major, backend->plugin->abi_minor);
+    if (layer->params.activation > KT_ACTIVATION_NONE && backend->plugin->abi_minor < KT_ACTIVATION_MINOR)
+        return kt_fail(
+            error, KT_E_UNSUPPORTED,
+            "it was built for plugin ABI %u.%u, which lacks the activation %s; build it again with "
+            "the headers of this kt-kernel",
+            backend->plugin->abi_major, backend->plugin->abi_minor,
+            kt_activation_name(layer->params.activation));
     enum kt_status status =
         kt_lay_out(backend, layer, request, layer->params.intermediate_size, false, &whole, error);
     if (status == KT_OK)

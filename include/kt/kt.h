@@ -368,8 +368,8 @@ struct kt_layer_params {
     uint64_t intermediate_size;
     uint32_t max_tokens;       /**< buffers are allocated for this many; larger batches run in chunks */
     uint32_t activation;       /**< enum kt_activation */
-    float limit;               /**< SWIGLU, SWIGLUOAI: > 0 */
-    float alpha;               /**< SWIGLUOAI */
+    float limit;               /**< SWIGLU, SWIGLUOAI, SWIGLUSTEP: > 0; SITU: >= 0 */
+    float alpha;               /**< SWIGLUOAI: any; SITU: > 0 */
     const char *backend;       /**< name of a backend, or NULL: the configuration's core.backend */
     const uint8_t *skip_mask;  /**< n_experts bytes, or NULL. Not 0: the expert is skipped. Owned by
                                      the caller, read at each forward, may change between calls. */

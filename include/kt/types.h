@@ -177,13 +177,30 @@ struct kt_view {
  *   SWIGLUOAI   g = min(g, L), u = clamp(u, -L, L): g * sigmoid(alpha * g) * (u + 1)
  *                                                              (gpt-oss, alpha 1.702, L 7)
  *   NONE        there is neither gate nor up: for plugins, the shape of a linear (<kt/plugin.h>)
+ *   GELU_TANH   g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 * g^3))) * u                 (Gemma 4)
+ *   SWIGLUSTEP  g = min(silu(g), L), u = clamp(u, -L, L): g * u                        (Step-3.5, L 7)
+ *   SITU        u = L * tanh(u / L), or u itself if L is 0: alpha * tanh(g / alpha) * sigmoid(g) * u
+ *                                                    (Kimi K3, Inkling 2, alpha 4, L 25)
+ *
+ * Activations from GELU_TANH on were added in plugin ABI 1.9.
  */
 enum kt_activation {
     KT_ACTIVATION_SILU = 0,
     KT_ACTIVATION_SWIGLU = 1,
     KT_ACTIVATION_SWIGLUOAI = 2,
-    KT_ACTIVATION_NONE = 3
+    KT_ACTIVATION_NONE = 3,
+    KT_ACTIVATION_GELU_TANH = 4,
+    KT_ACTIVATION_SWIGLUSTEP = 5,
+    KT_ACTIVATION_SITU = 6
 };
+
+/** "swiglu" for KT_ACTIVATION_SWIGLU; "?" for an unknown number. */
+static inline const char *kt_activation_name(uint32_t activation)
+{
+    static const char *const names[] = {"silu",      "swiglu",     "swigluoai", "none",
+                                        "gelu_tanh", "swiglustep", "situ"};
+    return activation < sizeof names / sizeof names[0] ? names[activation] : "?";
+}
 
 /** A projection of an expert. */
 enum kt_projection { KT_GATE = 0, KT_UP = 1, KT_DOWN = 2 };

@@ -16,10 +16,10 @@ agree()
 {
     name=$1 map=$2 library=$build/.libs/lib$1.so.0
     shift 2
-    # Comments out, then every name before a parenthesis that is no typedef's.
+    # Comments and functions of the headers themselves out, then every name before a parenthesis that is no typedef's.
     awk '{ while (match($0, /\/\*/)) { head = substr($0, 1, RSTART - 1); rest = substr($0, RSTART + 2)
              while (!match(rest, /\*\//)) { if ((getline rest) <= 0) exit 1 }
-             $0 = head " " substr(rest, RSTART + 2) } print }' "$@" |
+             $0 = head " " substr(rest, RSTART + 2) } print }' "$@" | grep -v '^static inline ' |
         grep -oE '(^|[^A-Za-z0-9_])kt_[a-z0-9_]+\(' | tr -cd 'a-z0-9_\n' | sort -u >"$work/header"
     sed -n 's/^ *\(kt_[a-z0-9_]*\);.*/\1/p' "$source/$map" | sort -u >"$work/map"
     "${NM:-nm}" -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$work/library"

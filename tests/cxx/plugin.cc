@@ -26,6 +26,9 @@ kt_status layout(void *, kt_layout *layout, kt_error *error)
     uint64_t size = 0;
     if (__builtin_mul_overflow(hidden, intermediate, &size) || size > UINT64_MAX / 8)
         return kt_plugin_fail(error, KT_E_INVALID, "cxx: an expert is too large");
+    if (layout->shape.activation > KT_ACTIVATION_NONE)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "cxx: the activation %s is not supported",
+                              kt_activation_name(layout->shape.activation));
     layout->panel_rows[1] = panel;
     layout->k_unit = 1;
     layout->weight_size[1] = layout->nominal_size[1] = size * sizeof(float);

@@ -258,15 +258,33 @@ static float clamp(float value, float low, float high)
     return value < low ? low : value > high ? high : value;
 }
 
+static float silu(float x, float alpha)
+{
+    return x / (1 + expf(-alpha * x));
+}
+
+static float cap(float x, float limit)
+{
+    return limit > 0 ? limit * tanhf(x / limit) : x;
+}
+
 static float activate(const struct kt_shape *shape, float g, float u)
 {
-    if (shape->activation != KT_ACTIVATION_SILU) {
-        g = clamp(g, -INFINITY, shape->limit);
-        u = clamp(u, -shape->limit, shape->limit);
+    float limit = shape->limit, alpha = shape->alpha;
+    switch (shape->activation) {
+    case KT_ACTIVATION_SWIGLU:
+        return silu(clamp(g, -INFINITY, limit), 1) * clamp(u, -limit, limit);
+    case KT_ACTIVATION_SWIGLUOAI:
+        return silu(clamp(g, -INFINITY, limit), alpha) * (clamp(u, -limit, limit) + 1);
+    case KT_ACTIVATION_GELU_TANH:
+        return g / (1 + expf(-1.5957691f * (g + 0.044715f * g * g * g))) * u;
+    case KT_ACTIVATION_SWIGLUSTEP:
+        return clamp(silu(g, 1), -INFINITY, limit) * clamp(u, -limit, limit);
+    case KT_ACTIVATION_SITU:
+        return cap(g, alpha) / (1 + expf(-g)) * cap(u, limit);
+    default:
+        return silu(g, 1) * u;
     }
-    if (shape->activation == KT_ACTIVATION_SWIGLUOAI)
-        return g / (1 + expf(-shape->alpha * g)) * (u + 1);
-    return g / (1 + expf(-g)) * u;
 }
 
 static void gate_up(void *instance, const struct kt_product *job)

@@ -161,14 +161,22 @@ struct kt_forward fixture_forward(const struct fixture *fixture)
 
 static double activate(const struct fixture *fixture, double g, double u)
 {
-    if (fixture->activation != KT_ACTIVATION_SILU) {
-        double limit = (double)fixture->limit;
-        g = g < limit ? g : limit;
-        u = u < -limit ? -limit : u > limit ? limit : u;
+    double limit = (double)fixture->limit, alpha = (double)fixture->alpha, silu = g / (1 + exp(-g));
+    double less = g < limit ? g : limit, clamped = u < -limit ? -limit : u > limit ? limit : u;
+    switch (fixture->activation) {
+    case KT_ACTIVATION_SWIGLU:
+        return less / (1 + exp(-less)) * clamped;
+    case KT_ACTIVATION_SWIGLUOAI:
+        return less / (1 + exp(-alpha * less)) * (clamped + 1);
+    case KT_ACTIVATION_GELU_TANH:
+        return g / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (g + 0.044715 * g * g * g))) * u;
+    case KT_ACTIVATION_SWIGLUSTEP:
+        return (silu < limit ? silu : limit) * clamped;
+    case KT_ACTIVATION_SITU:
+        return alpha * tanh(g / alpha) / (1 + exp(-g)) * limit * tanh(u / limit);
+    default:
+        return silu * u;
     }
-    if (fixture->activation == KT_ACTIVATION_SWIGLUOAI)
-        return g / (1 + exp(-(double)fixture->alpha * g)) * (u + 1);
-    return g / (1 + exp(-g)) * u;
 }
 
 static double dot(const float *a, const float *x, uint64_t n)

@@ -76,4 +76,12 @@ double fixture_gaussian(uint64_t *state);
         ck_says(call, &ck_error, wanted, text); \
     } while (0)
 
+/* Of experts, in turns. */
+static inline uint32_t fixture_activation(int i)
+{
+    static const uint32_t all[] = {KT_ACTIVATION_SILU,      KT_ACTIVATION_SWIGLU,     KT_ACTIVATION_SWIGLUOAI,
+                                   KT_ACTIVATION_GELU_TANH, KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU};
+    return all[(size_t)i % (sizeof all / sizeof all[0])];
+}
+
 #endif

@@ -46,6 +46,9 @@ bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_
 /* ---- shape.c ---- */
 /* Picks a dimension, a multiple of both formats' blocks, ragged where they allow it. */
 uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second);
+/* Activation number i of experts, below N_ACTIVATIONS; the first three are those of plugin ABI 1.0. */
+enum { N_ACTIVATIONS = 6 };
+uint32_t pick_activation(unsigned i);
 /* Sizes and formats of weights with scales: one size is long, to have several groups and pieces of K, the
  * other short, to save time. */
 void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape);

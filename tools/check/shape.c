@@ -25,6 +25,14 @@ void make_linear(struct kt_shape *shape)
     shape->has_bias &= 1u << KT_DOWN;
 }
 
+uint32_t pick_activation(unsigned i)
+{
+    static const uint32_t all[N_ACTIVATIONS] = {KT_ACTIVATION_SILU,       KT_ACTIVATION_SWIGLU,
+                                                KT_ACTIVATION_SWIGLUOAI,  KT_ACTIVATION_GELU_TANH,
+                                                KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU};
+    return all[i];
+}
+
 /* A size up to `most`, in whole blocks; one in three in whole tiles, one in six one block longer than that.
  */
 static uint64_t pick_scaled_size(uint64_t *state, uint32_t dtype, uint32_t most)

@@ -34,6 +34,9 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     if (__builtin_mul_overflow(hidden, intermediate, &size) || size > UINT64_MAX / 8)
         return kt_plugin_fail(error, KT_E_INVALID, "@NAME@: an expert of %llu x %llu is too large",
                               (unsigned long long)intermediate, (unsigned long long)hidden);
+    if (layout->shape.activation > KT_ACTIVATION_SITU)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "@NAME@: the activation %s is not supported",
+                              kt_activation_name(layout->shape.activation));
     layout->panel_rows[1] = PANEL;
     layout->k_unit = 1;
     layout->weight_size[1] = layout->nominal_size[1] = size * sizeof(float);
@@ -105,18 +108,44 @@ static float dot(const float *a, const float *b, uint64_t n)
     return sum;
 }
 
+static float at_most(float x, float limit) /* written so that a NaN stays one */
+{
+    return x > limit ? limit : x;
+}
+
+static float clamp(float x, float limit)
+{
+    return x < -limit ? -limit : at_most(x, limit);
+}
+
+static float cap(float x, float limit)
+{
+    return limit > 0.0f ? limit * tanhf(x / limit) : x;
+}
+
+static float silu(float x, float alpha)
+{
+    return x / (1.0f + expf(-alpha * x));
+}
+
+/* layout() has rejected any other activation. */
 static float activate(const struct kt_shape *shape, float gate, float up)
 {
-    float alpha = 1.0f, shift = 0.0f;
-    if (shape->activation != KT_ACTIVATION_SILU) { /* written so that a NaN stays one */
-        gate = gate > shape->limit ? shape->limit : gate;
-        up = up > shape->limit ? shape->limit : up < -shape->limit ? -shape->limit : up;
+    float limit = shape->limit, alpha = shape->alpha;
+    switch (shape->activation) {
+    case KT_ACTIVATION_SWIGLU:
+        return silu(at_most(gate, limit), 1.0f) * clamp(up, limit);
+    case KT_ACTIVATION_SWIGLUOAI:
+        return silu(at_most(gate, limit), alpha) * (clamp(up, limit) + 1.0f);
+    case KT_ACTIVATION_GELU_TANH:
+        return gate / (1.0f + expf(-1.5957691f * (gate + 0.044715f * gate * gate * gate))) * up;
+    case KT_ACTIVATION_SWIGLUSTEP:
+        return at_most(silu(gate, 1.0f), limit) * clamp(up, limit);
+    case KT_ACTIVATION_SITU:
+        return cap(gate, alpha) / (1.0f + expf(-gate)) * cap(up, limit);
+    default:
+        return silu(gate, 1.0f) * up;
     }
-    if (shape->activation == KT_ACTIVATION_SWIGLUOAI) {
-        alpha = shape->alpha;
-        shift = 1.0f;
-    }
-    return gate / (1.0f + expf(-alpha * gate)) * (up + shift);
 }
 
 static const float *input(const struct kt_product *job, enum kt_stage stage, uint32_t row)

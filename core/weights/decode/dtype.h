@@ -33,4 +33,10 @@ enum kt_dtype kt_dtype_from_safetensors(const char *name);
 /* Bits of an element of a safetensors type that has no enum kt_dtype; 0: the name is not known. */
 uint32_t kt_safetensors_bits(const char *name);
 
+/* Is it a number of enum kt_activation that experts may have? */
+static inline bool kt_activation_of_experts(uint32_t activation)
+{
+    return activation != KT_ACTIVATION_NONE && *kt_activation_name(activation) != '?';
+}
+
 #endif

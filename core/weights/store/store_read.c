@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/weights/decode/dtype.h"
 #include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/store/store_header.h"
@@ -76,7 +77,7 @@ static enum kt_status read_activation(const struct kt_store_reading *reading, st
     const char *text = kt_store_text(reading, KT_STORE_KEY_ACTIVATION), *at = text;
     if (!text)
         return KT_E_FORMAT;
-    bool right = text[0] >= '0' && text[0] <= '0' + KT_ACTIVATION_SWIGLUOAI && text[1] == ' ' &&
+    bool right = text[0] >= '0' && kt_activation_of_experts((uint32_t)(text[0] - '0')) && text[1] == ' ' &&
                  read_real(text + 2, ' ', &info->limit, &at) && read_real(at, '\0', &info->alpha, &at);
     if (!right)
         return kt_fail(reading->error, KT_E_FORMAT,

@@ -29,7 +29,7 @@ START_TEST(test_definition)
         .n_tokens = 1 + (uint32_t)(fixture_uniform(&state) * 40),
         .hidden = 1 + (uint64_t)(fixture_uniform(&state) * 70),
         .intermediate = 1 + (uint64_t)(fixture_uniform(&state) * 70),
-        .activation = (uint32_t)_i % 3,
+        .activation = fixture_activation(_i),
         .limit = 0.7f,
         .alpha = 1.702f,
         .bias = _i % 2,
@@ -305,7 +305,10 @@ START_TEST(test_wrong_params)
     WRONG(max_tokens, 0, "max_tokens");
     WRONG(max_tokens, UINT32_MAX, "max_tokens");
     WRONG(activation, 3, "activation");
-    WRONG(activation, KT_ACTIVATION_SWIGLU, "limit");
+    WRONG(activation, 99, "activation 99 is unknown");
+    WRONG(activation, KT_ACTIVATION_SWIGLU, "activation swiglu needs a limit");
+    WRONG(activation, KT_ACTIVATION_SWIGLUSTEP, "activation swiglustep needs a limit");
+    WRONG(activation, KT_ACTIVATION_SITU, "finite alpha above 0");
     WRONG(expert_map, map, "expert_map[2]");
     ck_assert_int_eq(kt_layer_create(NULL, &good, NULL, &error), KT_E_INVALID);
     ck_assert_int_eq(kt_layer_create(NULL, &good, NULL, NULL), KT_E_INVALID);

@@ -53,7 +53,7 @@ START_TEST(results_are_those_of_the_definition)
         .max_tokens = 16,
         .hidden = 5 + (uint64_t)_i * 7,
         .intermediate = 3 + (uint64_t)_i * 5,
-        .activation = (uint32_t)_i % 3,
+        .activation = fixture_activation(_i),
         .limit = 0.7f,
         .alpha = 1.702f,
         .bias = _i % 2,
@@ -63,6 +63,34 @@ START_TEST(results_are_those_of_the_definition)
     run(&fixture);
     fixture_model(&fixture);
     ck_assert_double_le(fixture_error(&fixture), 5e-6);
+    fixture_free(&fixture);
+}
+END_TEST
+
+/* A plugin is never called with an activation that its ABI lacks; other backends compute it. */
+START_TEST(newer_activations_and_an_older_plugin)
+{
+    struct fixture fixture = {.activation = KT_ACTIVATION_GELU_TANH};
+    struct kt_error error = {0};
+    char module[256];
+    (void)snprintf(module, sizeof module, "plugin.older.module=%s",
+                   sandbox_plugin("older", "lib/kt_older.so"));
+    fixture_fill(&fixture, 3);
+    fixture.context = fixture_context_with((const char *const[]){module, "core.strict=yes"}, 2);
+    struct kt_layer_params params = fixture_params(&fixture);
+    params.backend = "older";
+    ck_assert_int_eq(kt_layer_create(fixture.context, &params, &fixture.layer, &error), KT_OK);
+    ck_assert_int_eq(kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &error),
+                     KT_E_UNSUPPORTED);
+    ck_assert_msg(strstr(error.message,
+                         "it was built for plugin ABI 1.4, which lacks the activation gelu_tanh; build it "
+                         "again with the headers of this kt-kernel") != NULL,
+                  "%s", error.message);
+    kt_layer_destroy(fixture.layer);
+    params.activation = KT_ACTIVATION_SWIGLUOAI;
+    params.limit = 7;
+    ck_assert_int_eq(kt_layer_create(fixture.context, &params, &fixture.layer, &error), KT_OK);
+    ck_assert_int_eq(kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &error), KT_OK);
     fixture_free(&fixture);
 }
 END_TEST
@@ -353,6 +381,7 @@ int main(void)
     TCase *tests = tcase_create("plugin_layer");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, results_are_those_of_the_definition, 0, 12);
+    tcase_add_test(tests, newer_activations_and_an_older_plugin);
     tcase_add_test(tests, threads_and_panels_do_not_change_a_bit);
     tcase_add_test(tests, nothing_is_rounded_unasked);
     tcase_add_test(tests, rounding_when_asked);

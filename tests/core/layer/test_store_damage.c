@@ -46,6 +46,7 @@ static const struct {
     {"\"kt.layer\":\"3\"", "\"kt.layer\":\"4\"", KT_E_FORMAT, "not what was stored"},
     {"\"kt.activation\":\"0 ", "\"kt.activation\":\"1 ", KT_E_FORMAT, "not what was stored"},
     {"\"kt.activation\":\"0 ", "\"kt.activation\":\"9 ", KT_E_FORMAT, "kt.activation"},
+    {"\"kt.activation\":\"0 ", "\"kt.activation\":\"3 ", KT_E_FORMAT, "kt.activation"},
     {"\"kt.activation\":\"0 0", "\"kt.activation\":\"0 x", KT_E_FORMAT, "kt.activation"},
     {"\"kt.source_types\":\"36 ", "\"kt.source_types\":\"99 ", KT_E_FORMAT, "type 99"},
     {"\"kt.source_types\":\"36 ", "\"kt.source_types\":\"17 ", KT_E_FORMAT, "int4 weights never have"},

@@ -10,12 +10,6 @@
 
 #define MAX_LAYERS 4096
 
-const char *kt_model_activation(uint32_t activation)
-{
-    static const char *const names[] = {"silu", "swiglu", "swigluoai"};
-    return activation < 3 ? names[activation] : "?";
-}
-
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
 {
     const char *gate = kt_dtype_name(moe->dtype[KT_GATE]);

@@ -5,9 +5,6 @@
 
 #include "tools/kt/base/cli.h"
 
-/* "silu", "swiglu", "swigluoai". */
-const char *kt_model_activation(uint32_t activation);
-
 /* "q4_k", or "q4_k q4_k q6_k" where gate, up and down differ; a store's form. Returns text. */
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
 

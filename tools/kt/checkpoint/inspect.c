@@ -132,9 +132,9 @@ static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
     kt_table_text(table, "gate", kt_dtype_name(moe->dtype[KT_GATE]));
     kt_table_text(table, "up", kt_dtype_name(moe->dtype[KT_UP]));
     kt_table_text(table, "down", kt_dtype_name(moe->dtype[KT_DOWN]));
-    kt_table_text(table, "activation", kt_model_activation(moe->activation));
+    kt_table_text(table, "activation", kt_activation_name(moe->activation));
     if (moe->activation != KT_ACTIVATION_SILU)
-        kt_table_text(table, "unusual", kt_model_activation(moe->activation));
+        kt_table_text(table, "unusual", kt_activation_name(moe->activation));
     kt_table_bool(table, "bias", moe->has_bias != 0);
     if (*moe->stored_form)
         kt_table_text(table, "form", moe->stored_form);

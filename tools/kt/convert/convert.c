@@ -126,8 +126,8 @@ static int compare_stored(const struct kt_conversion *conversion, const struct k
                             " and activation %s, the checkpoint now %" PRIu32 ", %" PRIu32
                             " and %s: choose another folder",
                             folder, moe->layer, old->n_experts, old->top_k,
-                            kt_model_activation(old->activation), moe->n_experts, moe->top_k,
-                            kt_model_activation(moe->activation));
+                            kt_activation_name(old->activation), moe->n_experts, moe->top_k,
+                            kt_activation_name(moe->activation));
     return KT_EXIT_OK;
 }
 

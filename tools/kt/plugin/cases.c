@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ACTIVATION_MINOR 9           /* of the plugin ABI: the first with more than three activations */
 #define MAX_SIZE (UINT64_C(1) << 31) /* of anything in the layout of a small case */
 
 static const uint32_t dtypes[] = {KT_DTYPE_F32,     KT_DTYPE_F16,
@@ -59,10 +60,16 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
     }
     shape->n_experts = 4;
     shape->top_k = 2;
-    shape->activation = kind % 3;
     shape->limit = 1.0f + (float)random_below(state, 8);
     shape->alpha = 1.702f;
     shape->has_bias = biases[kind % 6];
+}
+
+/* Another one for each format and kind, and for kinds that are 6 apart. */
+static uint32_t choose_activation(const struct plugin_run *run, uint32_t dtype, unsigned kind)
+{
+    return pick_activation(
+        run->plugin->abi_minor < ACTIVATION_MINOR ? kind % 3 : (kind + kind / 6 + dtype) % N_ACTIVATIONS);
 }
 
 /* A linear has any number of rows. */
@@ -193,12 +200,16 @@ static bool run_case(struct plugin_run *run, uint32_t dtype, unsigned kind, bool
     check->instance = run->instance;
     check->host = &run->host;
     (linear ? make_linear_shape : make_shape)(dtype, kind, &state, &check->layout.shape);
+    if (!linear)
+        check->layout.shape.activation = choose_activation(run, dtype, kind);
+    uint32_t activation = check->layout.shape.activation;
     check->n_rows = rows[kind % 6];
     check->n_acts = 1 + random_below(&state, check->n_rows + 3);
     check->random = state;
     bool taken = lay_out(item, &error);
     if (linear && !taken)
         snprintf(run->no_linears, sizeof(run->no_linears), "%.399s", error.message);
+    run->activations |= taken ? 1u << activation : 0;
     if (taken && !plugin_failed(run)) {
         if (!source_create(&check->layout.shape, &check->random, &check->source))
             abort();
@@ -250,6 +261,17 @@ static unsigned run_linears(struct plugin_run *run, plugin_step *step)
     return n;
 }
 
+/* Tries activations that no case had, with the first format that is taken. Returns how many cases were taken.
+ */
+static unsigned run_activations(struct plugin_run *run, uint32_t dtype, plugin_step *step)
+{
+    unsigned n = 0;
+    for (unsigned kind = 3; kind < 3 + 6 * N_ACTIVATIONS && !plugin_failed(run); kind += 6)
+        if (!(run->activations & 1u << choose_activation(run, dtype, kind)))
+            n += plugin_case_run(run, dtype, kind, step);
+    return n;
+}
+
 static void say_cases(struct plugin_run *run, unsigned n_formats, unsigned n_cases, unsigned n_linears)
 {
     struct plugin_verdict *verdict = &run->child->verdict;
@@ -265,6 +287,7 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
 {
     struct plugin_run *run = data;
     unsigned n_cases = 0, n_formats = 0, n_linears = 0;
+    uint32_t first = KT_DTYPE_NONE;
     if (!plugin_attach(run, child))
         return;
     if (!has_function(run, self)) {
@@ -285,7 +308,11 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
         for (unsigned kind = 0; kind < n_kinds && !plugin_failed(run); kind++)
             n_cases += plugin_case_run(run, *dtype, kind, step);
         n_formats += n_cases > before;
+        if (n_cases > before && first == KT_DTYPE_NONE)
+            first = *dtype;
     }
+    if (first != KT_DTYPE_NONE && self == plugin_job_numbers)
+        n_cases += run_activations(run, first, step);
     if (!plugin_failed(run))
         n_linears = run_linears(run, step);
     if (plugin_failed(run))

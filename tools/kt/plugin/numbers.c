@@ -299,7 +299,7 @@ static void make_h(const struct check *check, uint32_t token, struct expert *exp
         struct number up = multiply(check->weights[KT_UP] + i * k, expert->largest[KT_UP][i], &expert->x, k,
                                     check->source.expert.up_bias, i);
         struct value h = value_activation(shape, gate.value, up.value);
-        double of_gate = 1.1 * (fabs(up.value.value) + 1), of_up = fabs(gate.value.value);
+        double of_gate = 1.13 * (fabs(up.value.value) + 1), of_up = fabs(gate.value.value);
         h.bound += SHORT * fabs(h.value);
         if (isnan(h.value)) /* where one is NaN, all of y is */
             h = (struct value){0, INFINITY};

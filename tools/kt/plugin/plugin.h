@@ -134,6 +134,7 @@ struct plugin_run {
     struct kt_option_value values[PLUGIN_MAX_OPTIONS];
     char of[160];         /* ", KEY = VALUE" where an option is tried, for messages */
     char no_linears[400]; /* why the plugin takes none; "": it was not asked or takes some */
+    uint32_t activations; /* bits of those that were tried with a format that is taken */
     void *instance;
 };
 

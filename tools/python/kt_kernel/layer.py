@@ -124,7 +124,8 @@ class Layer(Handle):
         called with bytes of packed weights, done and in all, while the layer is loaded, from the caller's thread and
         never inside the library; what it raises ends the loading, as Ctrl-C does
     activation, limit, alpha
-        the activation, instead of the checkpoint's: "silu", "swiglu" (limit) or "swigluoai" (limit and alpha)
+        the activation, instead of the checkpoint's: "silu", "gelu_tanh", "swiglu" (limit), "swiglustep" (limit),
+        "swigluoai" (limit and alpha) or "situ" (alpha, and limit unless it is 0)
 
     Any thread may call forward and submit; forwards of one context run one after another.
     """
@@ -183,7 +184,7 @@ class Layer(Handle):
     ) -> Layer:
         """A layer of dense weights: gate and up [n_experts, intermediate_size, hidden_size], down [n_experts,
         hidden_size, intermediate_size], in bfloat16 (numpy: its bits as uint16), float16 or float32 on the CPU.
-        They may be freed afterwards. activation is "silu", "swiglu" (limit) or "swigluoai" (limit and alpha).
+        They may be freed afterwards. activation, limit and alpha: see Layer.
 
         store is a folder, made if there is none, into which the packed weights are written too, as layer `index`;
         Checkpoint opens it. It needs the name of a backend that quantizes, and holds such layers only.
