@@ -180,7 +180,15 @@ static void put_model_keys(struct bytes *bytes, const struct model *model, uint6
         put_key(bytes, "general.alignment", 4, model->alignment);
         ++*n;
     }
-    if (model->extra_key) {
+    if (model->extra_key && model->extra_count) {
+        put_string(bytes, model->extra_key);
+        put_u32(bytes, 9);
+        put_u32(bytes, 6);
+        put_u64(bytes, model->extra_count);
+        put_zeros(bytes, (model->extra_count - 1) * sizeof(float));
+        put_u32(bytes, 0x40e00000);
+        ++*n;
+    } else if (model->extra_key) {
         put_key(bytes, model->extra_key, 6, 0x40e00000);
         ++*n;
     }

@@ -43,7 +43,8 @@ struct model {
     int has_bias, has_scale;
     const char *left_out;  /* this tensor does not exist */
     const char *reshaped;  /* this tensor's slowest dimension is one more */
-    const char *extra_key; /* an f32 of that name */
+    const char *extra_key; /* an f32 of that name, 7 */
+    uint32_t extra_count;  /* not 0: instead, an array of that many, the last one 7, the others 0 */
     const char *stray;     /* a tensor of that name with 8 numbers, F32 */
     int has_types;         /* types below hold; the data is small numbers of either sign */
     uint32_t types[2][3];  /* ggml type of gate (or both), up, down in each of the two layers */

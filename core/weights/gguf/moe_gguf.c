@@ -19,6 +19,7 @@
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,14 +231,72 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
 }
 
 /* No key names the activation; it follows from the architecture. */
-static void set_activation(const char *architecture, struct kt_moe_info *info)
+static const struct activation {
+    const char *architecture;
+    uint32_t activation;
+    float limit, alpha;
+    bool clamps; /* key swiglu_clamp_exp has the limits; layers where it is 0 have silu */
+} activations[] = {
+    {"gpt-oss", KT_ACTIVATION_SWIGLUOAI, 7.0f, 1.702f, false},
+    {"minimax-m3", KT_ACTIVATION_SWIGLUOAI, 7.0f, 1.702f, false},
+    {"gemma4", KT_ACTIVATION_GELU_TANH, 0, 0, false},
+    {"deepseek4", KT_ACTIVATION_SWIGLU, 0, 0, true},
+    {"hy_v4", KT_ACTIVATION_SWIGLU, 0, 0, true},
+    {"step35", KT_ACTIVATION_SWIGLUSTEP, 0, 0, true},
+    {NULL, KT_ACTIVATION_SILU, 0, 0, false},
+};
+
+static const struct activation *find_activation(const char *architecture)
 {
-    info->activation = KT_ACTIVATION_SILU;
-    if (strcmp(architecture, "gpt-oss") == 0 || strcmp(architecture, "minimax-m3") == 0) {
-        info->activation = KT_ACTIVATION_SWIGLUOAI;
-        info->alpha = 1.702f;
-        info->limit = 7.0f;
-    }
+    const struct activation *found = activations;
+    while (found->architecture && strcmp(found->architecture, architecture) != 0)
+        found++;
+    return found;
+}
+
+static const struct kt_gguf_key *find_clamp(const struct kt_gguf *gguf, char name[KT_NAME_SIZE])
+{
+    (void)snprintf(name, KT_NAME_SIZE, "%s.swiglu_clamp_exp", gguf->checkpoint->architecture);
+    return kt_gguf_find(gguf, name);
+}
+
+/* The limit of a layer: one for all of them, or an array. */
+static enum kt_status read_clamp(const struct kt_gguf *gguf, uint64_t layer, float *limit,
+                                 struct kt_error *error)
+{
+    char name[KT_NAME_SIZE], type[32];
+    const struct kt_gguf_key *key = find_clamp(gguf, name);
+    bool array = key && key->type == KT_GGUF_ARRAY;
+    *limit = 0;
+    if (!key)
+        return KT_OK;
+    if ((array ? key->element : key->type) != KT_GGUF_F32 || (array && layer >= key->count))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: key \"%s\" is %s of %" PRIu64
+                       " elements; an f32, or one for each layer up to %" PRIu64 ", is needed",
+                       file_of_keys(gguf), name, kt_gguf_type_name(key, type), array ? key->count : 1, layer);
+    enum kt_status status =
+        kt_file_read(&gguf->checkpoint->part[0].file, key->value + (array ? layer * sizeof *limit : 0), limit,
+                     sizeof *limit, error);
+    if (status == KT_OK && !(*limit >= 0 && *limit < INFINITY))
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is %g for layer %" PRIu64 "; 0 or more is needed",
+                       file_of_keys(gguf), name, (double)*limit, layer);
+    return status;
+}
+
+static enum kt_status set_activation(const struct kt_gguf *gguf, struct kt_moe_info *info,
+                                     struct kt_error *error)
+{
+    const struct activation *found = find_activation(gguf->checkpoint->architecture);
+    info->activation = found->activation;
+    info->limit = found->limit;
+    info->alpha = found->alpha;
+    if (!found->clamps)
+        return KT_OK;
+    enum kt_status status = read_clamp(gguf, info->layer, &info->limit, error);
+    if (status == KT_OK && info->limit == 0)
+        info->activation = KT_ACTIVATION_SILU;
+    return status;
 }
 
 /* The experts of a layer whose type is not known are listed, but cannot be computed. */
@@ -286,7 +345,9 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
                        file_of(gguf, gate), said->key[2], said->top_k, gate->info.name, info->n_experts);
     info->top_k = (uint32_t)said->top_k;
     refuse_type(checkpoint, found);
-    set_activation(checkpoint->architecture, info);
+    status = set_activation(gguf, info, error);
+    if (status != KT_OK)
+        return status;
     /* No overflow: tensors do not overlap, so their sizes add up to the file's at most. */
     checkpoint->expert_size += info->size;
     return KT_OK;
@@ -361,12 +422,13 @@ static void refuse(const struct kt_gguf *gguf)
     struct kt_checkpoint *checkpoint = gguf->checkpoint;
     const char *architecture = checkpoint->architecture, *why = NULL;
     char key[KT_NAME_SIZE];
-    (void)snprintf(key, sizeof key, "%s.swiglu_clamp_exp", architecture);
-    if (strcmp(architecture, "grok") == 0 || strcmp(architecture, "gemma4") == 0)
+    if (strcmp(architecture, "grok") == 0)
         why = "the experts of this architecture use GELU, which is not supported";
     else if (strcmp(architecture, "smallthinker") == 0)
         why = "the experts of this architecture use ReLU, which is not supported";
-    else if (kt_gguf_find(gguf, key))
+    else if (strcmp(architecture, "kimi-k3") == 0)
+        why = "the experts of this architecture use situ, whose parameters are not read from GGUF files";
+    else if (find_clamp(gguf, key) && !find_activation(architecture)->clamps)
         why = "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
               "supported";
     if (why)

@@ -268,10 +268,9 @@ static enum kt_status map_layer(struct kt_checkpoint *checkpoint, const struct k
     for (uint64_t i = 0; i < n && !files; i++)
         packed->tensor[i] = pieces[i].tensor;
     moe->info.top_k = (uint32_t)config->top_k.value;
-    moe->info.activation = config->activation;
-    moe->info.limit = config->limit;
-    moe->info.alpha = config->alpha;
-    status = lay(checkpoint, pieces, packed, &moe->info, error);
+    status = kt_model_config_activation(config, start.layer, &moe->info, error);
+    if (status == KT_OK)
+        status = lay(checkpoint, pieces, packed, &moe->info, error);
     if (status == KT_OK)
         status = check_said(checkpoint, config, &moe->info, error);
     if (status == KT_OK && moe->info.top_k > n_experts)

@@ -20,6 +20,8 @@ enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 4 };
 
 /* The defaults of gpt-oss. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
+/* And of Inkling 2. */
+static const float inkling_gate_cap = 4.0f, inkling_up_cap = 25.0f;
 
 static const json_t *find(const json_t *root, const char *key)
 {
@@ -78,34 +80,116 @@ static enum kt_status take_real(const char *label, const json_t *value, const ch
     return KT_OK;
 }
 
+/* "swiglu_limits": of each layer a number; null and 0: none. */
+static enum kt_status read_limits(const json_t *root, struct kt_model_config *config, struct kt_error *error)
+{
+    static const char key[] = "swiglu_limits";
+    const json_t *value = find(root, key);
+    size_t n = json_array_size(value);
+    enum kt_status status = KT_OK;
+    if (!value)
+        return KT_OK;
+    if (!json_is_array(value) || n == 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be an array of numbers", config->label, key);
+    config->layer_limit = calloc(n, sizeof *config->layer_limit);
+    if (!config->layer_limit)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for key \"%s\"", config->label, key);
+    config->n_layer_limits = n;
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        const json_t *limit = json_array_get(value, i);
+        if (!json_is_null(limit))
+            status = take_real(config->label, limit, key, &config->layer_limit[i], error);
+    }
+    return status;
+}
+
+/* What config.json says of the activation. */
+struct said {
+    char name[64];
+    const char *key;
+    float limit, alpha;     /* "swiglu_limit", "swiglu_alpha" */
+    float gate_cap, up_cap; /* of Kimi K3 or Inkling 2 */
+};
+
+static enum kt_status read_said(const json_t *root, const char *label, struct said *said,
+                                struct kt_error *error)
+{
+    static const char *const keys[] = {"hidden_act", "hidden_activation", "activation"};
+    const struct {
+        const char *key;
+        float *real;
+    } reals[] = {
+        {"swiglu_limit", &said->limit},
+        {"swiglu_alpha", &said->alpha},
+        {"activation_situ_beta", &said->gate_cap},
+        {"activation_situ_linear_beta", &said->up_cap},
+        {"mlp_gate_softcap", &said->gate_cap},
+        {"mlp_up_softcap", &said->up_cap},
+    };
+    const json_t *value = NULL;
+    *said = (struct said){.name = "silu"};
+    for (size_t i = 0; !value && i < sizeof keys / sizeof keys[0]; i++)
+        value = find(root, said->key = keys[i]);
+    enum kt_status status = kt_json_read_text(label, value, said->key, said->name, sizeof said->name, error);
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0] && status == KT_OK; i++)
+        if ((value = find(root, reals[i].key)) != NULL)
+            status = take_real(label, value, reals[i].key, reals[i].real, error);
+    return status;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+static bool is_model(const struct kt_model_config *config, const char *prefix)
+{
+    return strncmp(config->model_type, prefix, strlen(prefix)) == 0;
+}
+
+static void set(struct kt_model_config *config, uint32_t activation, float limit, float alpha)
+{
+    config->activation = activation;
+    config->limit = limit;
+    config->alpha = alpha;
+}
+
 static enum kt_status read_activation(const json_t *root, struct kt_model_config *config,
                                       struct kt_error *error)
 {
-    static const char *const keys[] = {"hidden_act", "hidden_activation", "activation"};
-    char name[64] = "silu";
-    const json_t *value = NULL;
-    const char *key = NULL;
-    for (size_t i = 0; !value && i < sizeof keys / sizeof keys[0]; i++)
-        value = find(root, key = keys[i]);
-    enum kt_status status = kt_json_read_text(config->label, value, key, name, sizeof name, error);
+    /* transformers' names of GELU with tanh */
+    static const char *const gelu_tanh[] = {"gelu_pytorch_tanh", "gelu_python_tanh", "gelu_new", "gelu_fast",
+                                            NULL};
+    static const char *const silu[] = {"silu", "swish", NULL};
+    struct said said;
+    enum kt_status status = read_said(root, config->label, &said, error);
     if (status == KT_OK)
-        status = take_real(config->label, find(root, "swiglu_limit"), "swiglu_limit", &config->limit, error);
-    if (status == KT_OK)
-        status = take_real(config->label, find(root, "swiglu_alpha"), "swiglu_alpha", &config->alpha, error);
+        status = read_limits(root, config, error);
     if (status != KT_OK)
         return status;
-    if (strcmp(name, "swigluoai") == 0 || strncmp(config->model_type, "gpt_oss", 7) == 0) {
-        config->activation = KT_ACTIVATION_SWIGLUOAI;
-        config->limit = config->limit > 0 ? config->limit : oai_limit;
-        config->alpha = config->alpha > 0 ? config->alpha : oai_alpha;
-    } else if (strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0) {
-        config->activation = config->limit > 0 ? KT_ACTIVATION_SWIGLU : KT_ACTIVATION_SILU;
-        config->alpha = 0;
-    } else {
+    bool plain = is_one_of(said.name, silu);
+    /* MiniMax-M3's own configuration says "silu" as soon as transformers has written it. */
+    if (strcmp(said.name, "swigluoai") == 0 || is_model(config, "gpt_oss") ||
+        (plain && (said.alpha > 0 || is_model(config, "minimax_m3"))))
+        set(config, KT_ACTIVATION_SWIGLUOAI, said.limit > 0 ? said.limit : oai_limit,
+            said.alpha > 0 ? said.alpha : oai_alpha);
+    else if (plain && is_model(config, "inkling2"))
+        set(config, KT_ACTIVATION_SITU, said.up_cap > 0 ? said.up_cap : inkling_up_cap,
+            said.gate_cap > 0 ? said.gate_cap : inkling_gate_cap);
+    else if (strcmp(said.name, "situ") == 0 && said.gate_cap > 0)
+        set(config, KT_ACTIVATION_SITU, said.up_cap, said.gate_cap);
+    else if (plain && config->layer_limit) /* a layer without a limit has silu */
+        set(config, KT_ACTIVATION_SWIGLUSTEP, 0, 0);
+    else if (plain)
+        set(config, said.limit > 0 ? KT_ACTIVATION_SWIGLU : KT_ACTIVATION_SILU, said.limit, 0);
+    else if (is_one_of(said.name, gelu_tanh))
+        set(config, KT_ACTIVATION_GELU_TANH, 0, 0);
+    else
         (void)snprintf(config->refusal, sizeof config->refusal,
-                       "the experts use the activation \"%s\" (key \"%s\"), which is not supported", name,
-                       key);
-    }
+                       "the experts use the activation \"%s\" (key \"%s\"), which is not supported",
+                       said.name, said.key);
     return KT_OK;
 }
 
@@ -163,5 +247,32 @@ enum kt_status kt_model_config_read(const char *folder, struct kt_model_config *
     if (stat(path, &found) == 0 || errno != ENOENT)
         status = read_config(path, config, error);
     free(path);
+    if (status != KT_OK)
+        kt_model_config_clear(config);
     return status;
+}
+
+enum kt_status kt_model_config_activation(const struct kt_model_config *config, uint64_t layer,
+                                          struct kt_moe_info *info, struct kt_error *error)
+{
+    info->activation = config->activation;
+    info->limit = config->limit;
+    info->alpha = config->alpha;
+    if (config->activation != KT_ACTIVATION_SWIGLUSTEP)
+        return KT_OK;
+    if (layer >= config->n_layer_limits)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: key \"swiglu_limits\" has %zu elements, but layer %" PRIu64 " has experts",
+                       config->label, config->n_layer_limits, layer);
+    info->limit = config->layer_limit[layer];
+    if (!(info->limit > 0))
+        info->activation = KT_ACTIVATION_SILU;
+    return KT_OK;
+}
+
+void kt_model_config_clear(struct kt_model_config *config)
+{
+    free(config->layer_limit);
+    config->layer_limit = NULL;
+    config->n_layer_limits = 0;
 }

@@ -7,6 +7,8 @@
 #include "core/weights/file/json.h"
 #include "core/weights/model/quantization.h"
 
+#include <kt/kt.h>
+
 struct kt_model_config {
     char label[KT_LABEL_SIZE]; /* of the file, for messages; "": there is none */
     char model_type[64];       /* "qwen3_moe"; "": not said */
@@ -18,6 +20,8 @@ struct kt_model_config {
     struct kt_json_count layers, experts, top_k, hidden, intermediate;
     uint32_t activation; /* enum kt_activation */
     float limit, alpha;
+    float *layer_limit; /* of SWIGLUSTEP, by layer; 0: none, the layer has silu. NULL: no such list */
+    size_t n_layer_limits;
     char refusal[256]; /* why its experts cannot be computed; "": they can */
 };
 
@@ -25,5 +29,10 @@ struct kt_model_config {
  */
 enum kt_status kt_model_config_read(const char *folder, struct kt_model_config *config,
                                     struct kt_error *error);
+/* Sets the activation of a layer's experts. */
+enum kt_status kt_model_config_activation(const struct kt_model_config *config, uint64_t layer,
+                                          struct kt_moe_info *info, struct kt_error *error);
+/* Frees what reading allocated. Not required after a failure. */
+void kt_model_config_clear(struct kt_model_config *config);
 
 #endif

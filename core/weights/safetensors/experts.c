@@ -356,10 +356,9 @@ static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct 
     info->layer = layer->number;
     info->n_experts = (uint32_t)layer->n_experts;
     info->top_k = (uint32_t)layer->config->top_k.value;
-    info->activation = layer->config->activation;
-    info->limit = layer->config->limit;
-    info->alpha = layer->config->alpha;
-    status = place(layer, map, error);
+    status = kt_model_config_activation(layer->config, layer->number, info, error);
+    if (status == KT_OK)
+        status = place(layer, map, error);
     if (status == KT_OK)
         status = check_all(layer, map, error);
     if (status == KT_OK)

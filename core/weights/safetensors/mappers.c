@@ -48,9 +48,11 @@ enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_er
         (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", config.label,
                        config.refusal);
     checkpoint->n_layers = config.layers.value;
-    if (!mapper)
-        return KT_OK;
-    checkpoint->experts = mapper->experts;
-    checkpoint->release = mapper->release;
-    return mapper->map(checkpoint, &config, error);
+    if (mapper) {
+        checkpoint->experts = mapper->experts;
+        checkpoint->release = mapper->release;
+        status = mapper->map(checkpoint, &config, error);
+    }
+    kt_model_config_clear(&config);
+    return status;
 }

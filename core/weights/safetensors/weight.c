@@ -35,6 +35,7 @@ static enum kt_status read_config(struct kt_checkpoint *checkpoint, struct kt_er
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for its config.json", checkpoint->label);
     enum kt_status status =
         checkpoint->folder ? kt_model_config_read(checkpoint->folder, config, error) : KT_OK;
+    kt_model_config_clear(config); /* of experts */
     if (status == KT_OK)
         checkpoint->config = config;
     else
