@@ -319,8 +319,13 @@ def check_blocks(table):
             module.register_forward_hook(routed)
     for number, layer in enumerate(model.model.layers):
         layer.register_forward_pre_hook(before, with_kwargs=True)
-        for child, module in layer.named_children():
-            if not child.endswith("layernorm"):
+        children = dict(layer.named_children())
+        # Norms behind blocks say what these add.
+        behind = {"post_attention_layernorm", "post_self_attn_layernorm", "post_feedforward_layernorm",
+                  "post_mlp_layernorm"} & children.keys()
+        has_behind = behind & {"post_feedforward_layernorm", "post_mlp_layernorm"}
+        for child, module in children.items():
+            if child in behind if has_behind else not child.endswith("layernorm"):
                 module.register_forward_hook(after(f"{number}.{child}"))
     run(model, table)
     for label, (change,) in changes.items():

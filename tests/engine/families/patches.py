@@ -186,6 +186,11 @@ def mix_all(module):
     return {"sparsemixer": mix}
 
 
+def embed_plainly(module):
+    """Embeddings are not multiplied by the root of their size."""
+    return {find_class(module, "ScaledWordEmbedding") + ".forward": torch.nn.Embedding.forward}
+
+
 class Changed:
     """A module but for some of its names."""
 

@@ -263,7 +263,7 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
         kt_settings_fail(s, KT_E_FORMAT, "%s.attention.layer_norm_rms_epsilon is missing", s->architecture);
     c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", c->defaults->eps);
     const json_t *tie = json_object_get(s->root, "tie_word_embeddings");
-    c->ties = kt_settings_flag(s, NULL, "tie_word_embeddings", false);
+    c->ties = kt_settings_flag(s, NULL, "tie_word_embeddings", c->defaults->ties);
     if (json_is_boolean(tie)) /* of models that see images, the whole's counts, not the text's */
         c->ties = json_is_true(tie);
     if (kt_settings_count(s, "feed_forward_length", "intermediate_size") == 1)

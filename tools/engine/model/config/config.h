@@ -133,6 +133,7 @@ struct kt_defaults {
     uint32_t n_experts;                              /**< 0: none */
     uint32_t top_k, window;                          /**< the window: where the model slides at all */
     uint32_t n_shared, n_dense, n_mtp, shared_width; /**< 0: none */
+    bool ties;                                       /**< the head is the embedding */
 };
 
 struct kt_engine_config {
@@ -241,6 +242,11 @@ void kt_engine_config_dense_first(struct kt_settings *settings, struct kt_engine
 /** Sets windows as "layer_types" of config.json says; false: there is no such list. */
 bool kt_engine_config_layer_types(struct kt_settings *settings, struct kt_engine_config *config,
                                   uint64_t window);
+/** Whether a layer slides by what GGUF files may have, a list, or by a number n, of which n - 1 layers do. */
+bool kt_engine_config_slides(struct kt_settings *settings, uint32_t layer, uint64_t fallback);
+/** Sets windows by layer_types, or else by that pattern. */
+void kt_engine_config_windows(struct kt_settings *settings, struct kt_engine_config *config,
+                              uint64_t pattern);
 /** The matrices of attention have biases where attention_bias of config.json says so, and else none. */
 void kt_engine_config_biases(struct kt_settings *settings, struct kt_engine_config *config);
 /** Experts are chosen by sigmoids and a correction. */
@@ -262,6 +268,15 @@ void kt_engine_config_factors(struct kt_settings *settings, struct kt_engine_con
 void kt_engine_config_divide_logits(struct kt_settings *settings, struct kt_engine_config *config,
                                     const char *gguf, const char *json);
 
+/** Embeddings are multiplied by the root of the hidden size. */
+void kt_engine_config_scale_embedding(struct kt_engine_config *config);
+/** Scores are divided by the root of a setting of config.json. */
+void kt_engine_config_scale_queries(struct kt_settings *settings, struct kt_engine_config *config,
+                                    const char *json, double fallback);
+/** Logits have the soft cap final_logit_softcapping. */
+void kt_engine_config_cap_logits(struct kt_settings *settings, struct kt_engine_config *config,
+                                 double fallback);
+
 /** Who scales the rope need not say that the model is for longer contexts then. */
 void kt_engine_config_stretch(struct kt_engine_config *config);
 /** The layers that decoder_sparse_step and mlp_only_layers say are dense. */
@@ -271,6 +286,6 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek, kt_family_qwen3next,
     kt_family_qwen35moe, kt_family_qwen35;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
-    kt_family_phimoe;
+    kt_family_phimoe, kt_family_gemma3;
 
 #endif

@@ -3,16 +3,6 @@
  * softmax over those chosen. */
 #include "tools/engine/model/config/config.h"
 
-/* Whether layer i slides, by what GGUF files may say: a list, or a number n, of which n - 1 layers slide. */
-static bool slides(struct kt_settings *s, uint32_t i)
-{
-    static const char pattern[] = "attention.sliding_window_pattern";
-    if (kt_settings_is_list(s, pattern))
-        return kt_settings_flag_at(s, pattern, i);
-    uint64_t n = kt_settings_uint(s, pattern, NULL, 2);
-    return n == 0 || i % n < n - 1;
-}
-
 static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t window = kt_settings_need(s, "attention.sliding_window", "sliding_window");
@@ -20,7 +10,7 @@ static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
         kt_settings_fail(s, KT_E_FORMAT, "a sliding window of 0 tokens");
     if (!kt_engine_config_layer_types(s, c, window))
         for (uint32_t i = 0; i < c->n_layers; i++)
-            c->layers[i].window = slides(s, i) ? window : 0;
+            c->layers[i].window = kt_engine_config_slides(s, i, 2) ? window : 0;
 }
 
 /* Published models have these two, and kernels have them built in. */

@@ -4,6 +4,7 @@
 #include "tools/engine/model/config/config.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,24 @@ bool kt_engine_config_layer_types(struct kt_settings *s, struct kt_engine_config
         c->layers[i].window = slides ? window : 0;
     }
     return true;
+}
+
+bool kt_engine_config_slides(struct kt_settings *s, uint32_t layer, uint64_t fallback)
+{
+    static const char gguf[] = "attention.sliding_window_pattern", json[] = "sliding_window_pattern";
+    if (kt_settings_is_list(s, gguf))
+        return kt_settings_flag_at(s, gguf, layer);
+    uint64_t n = kt_settings_uint(s, gguf, json, fallback);
+    return n == 0 || layer % n < n - 1;
+}
+
+void kt_engine_config_windows(struct kt_settings *s, struct kt_engine_config *c, uint64_t pattern)
+{
+    uint64_t fallback = s->is_gguf || kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
+    uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
+    if (!kt_engine_config_layer_types(s, c, window))
+        for (uint32_t i = 0; i < c->n_layers; i++)
+            c->layers[i].window = kt_engine_config_slides(s, i, pattern) ? window : 0;
 }
 
 void kt_engine_config_biases(struct kt_settings *s, struct kt_engine_config *c)
@@ -120,6 +139,29 @@ void kt_engine_config_divide_logits(struct kt_settings *s, struct kt_engine_conf
     c->logits_scale = (float)(1 / divisor);
     if (divisor == 0)
         kt_settings_fail(s, KT_E_FORMAT, "%s is 0", s->is_gguf ? gguf : json);
+}
+
+void kt_engine_config_scale_embedding(struct kt_engine_config *c)
+{
+    c->embedding_scale = (float)sqrt((double)c->hidden_size);
+}
+
+void kt_engine_config_scale_queries(struct kt_settings *s, struct kt_engine_config *c, const char *json,
+                                    double fallback)
+{
+    double size = kt_settings_real(s, NULL, json, fallback);
+    c->attention.scale = (float)(1 / sqrt(size));
+    if (!(size > 0 && size < 1e6))
+        kt_settings_fail(s, KT_E_FORMAT, "%s is %g, which must be above 0", json, size);
+}
+
+void kt_engine_config_cap_logits(struct kt_settings *s, struct kt_engine_config *c, double fallback)
+{
+    double cap = kt_settings_real(s, "final_logit_softcapping", "final_logit_softcapping",
+                                  kt_settings_is_null(s, "final_logit_softcapping") ? 0 : fallback);
+    c->logits_cap = (float)cap;
+    if (!(cap >= 0 && cap < 1e6))
+        kt_settings_fail(s, KT_E_FORMAT, "final_logit_softcapping is %g, which must be 0 or more", cap);
 }
 
 /* ---- layers behind the last one ---- */

@@ -133,6 +133,7 @@ static const struct known json[] = {
     {"shared_intermediate_size", ZERO},
     {"sliding_window", ZERO},
     {"swiglu_limit", ZERO},
+    {"use_bidirectional_attention", ZERO},
 };
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
