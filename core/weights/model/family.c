@@ -32,6 +32,9 @@ static const struct family {
     {"experts.", false, {"w1", "w3", "w2"}},                           /* Mistral's own */
     {"ffn.experts.", false, {"w1", "w3", "w2"}},                       /* DeepSeek's own */
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
+    {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Gemma 4 */
+    {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Llama 4 */
+    {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}}, /* Aria */
     {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}}, /* Granite */
 };
 

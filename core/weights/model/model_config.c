@@ -44,7 +44,7 @@ static const struct count {
     {offsetof(struct kt_model_config, experts),
      KT_LARGEST_EXPERTS,
      {"num_experts", "n_routed_experts", "num_local_experts"}},
-    {offsetof(struct kt_model_config, top_k), KT_LARGEST_EXPERTS, {"num_experts_per_tok"}},
+    {offsetof(struct kt_model_config, top_k), KT_LARGEST_EXPERTS, {"num_experts_per_tok", "top_k_experts"}},
     {offsetof(struct kt_model_config, hidden), KT_LARGEST_SIZE, {"hidden_size"}},
     {offsetof(struct kt_model_config, intermediate),
      KT_LARGEST_SIZE,

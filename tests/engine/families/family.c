@@ -155,7 +155,8 @@ static void add_cut(struct family *f, struct target *target, const struct line *
         straight.stride[i] = count;
         count *= sizes[i];
     }
-    if (strcmp(name, "llama3") != 0)
+    part->is_proportional = strcmp(name, "proportional") == 0;
+    if (strcmp(name, "llama3") != 0 && !part->is_proportional)
         part->source = find_source(f, name);
     if (part->source && part->source->count != count)
         die("%s has %llu numbers, the axes %s %llu", name, (unsigned long long)part->source->count,

@@ -31,7 +31,8 @@ struct source {
 
 /* A cut of a source, its axes in another order. */
 struct part {
-    const struct source *source; /* NULL: the divisors of Llama 3's rope */
+    const struct source *source; /* NULL: the divisors of Llama 3's rope, or of */
+    bool is_proportional;        /* Gemma 4's */
     uint64_t begin[MOST_DIMS], count[MOST_DIMS], stride[MOST_DIMS];
     int n_axes;
     const char *function; /* of each number, or NULL */

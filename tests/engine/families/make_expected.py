@@ -80,7 +80,7 @@ class Table:
         self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
         self.draws = ""
         self.read(DATA / family / "model")
-        self.top_k = self.config.get("num_experts_per_tok") or 1
+        self.top_k = next((n for key in ("num_experts_per_tok", "top_k_experts") if (n := self.config.get(key))), 1)
 
     def read(self, path):
         for line in path.read_text().splitlines():
@@ -235,7 +235,7 @@ class Routers:
 
 def settle(model, table):
     """Draws each token again until no router is fickle at it. Whether any had to be. Later ones change nothing before."""
-    if not table.config.get("num_experts_per_tok"):
+    if table.top_k == 1 and not table.config.get("num_experts_per_tok"):
         return False
     times, tokens, at_once = [], np.empty(0, np.int64), 6
     for position in range(table.tokens):

@@ -191,6 +191,21 @@ def embed_plainly(module):
     return {find_class(module, "ScaledWordEmbedding") + ".forward": torch.nn.Embedding.forward}
 
 
+def route_normed(module):
+    """The router reads what experts read, as other models' do."""
+    name = find_class(module, "TextDecoderLayer")
+    original = getattr(module, name).forward
+
+    def forward(self, *args, **kwargs):
+        inner = self.router.forward
+        self.router.forward = lambda x: inner(self.pre_feedforward_layernorm_2(x))
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            del self.router.forward
+    return {name + ".forward": forward}
+
+
 class Changed:
     """A module but for some of its names."""
 

@@ -221,6 +221,14 @@ static double llama3_divisor(const struct family *f, uint64_t pair)
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
+/* Pairs that a proportional rope does not rotate are divided by as good as infinity. */
+static double proportional_divisor(const struct family *f, uint64_t pair)
+{
+    const struct scope none = {0, 0, 0};
+    double part = expression_value(f, &none, "rope_parameters.full_attention.partial_rotary_factor");
+    return (double)pair < part * expression_value(f, &none, "global_head_dim/2") ? 1 : 1e30;
+}
+
 static float apply(const char *function, double value)
 {
     if (!function || strcmp(function, "if") == 0)
@@ -242,7 +250,9 @@ static uint64_t fill_part(const struct family *f, const struct part *part, float
         for (int axis = 0; axis < part->n_axes; axis++)
             index += (part->begin[axis] + at[axis]) * part->stride[axis];
         double value = part->source
-                           ? (double)numbers_value(hash, index, part->source->mean, part->source->deviation)
+                       ? (double)numbers_value(hash, index, part->source->mean, part->source->deviation)
+                       : part->is_proportional
+                           ? proportional_divisor(f, index)
                            : llama3_divisor(f, index);
         out[n++] = apply(part->function, value);
         int axis = part->n_axes - 1;
@@ -260,11 +270,22 @@ static enum code code_of_target(const struct family *f, const struct target *t, 
     return form < FORM_CODED || !fits ? CODE_NONE : (t - f->targets) % 2 ? CODE_Q8_0 : CODE_Q4_0;
 }
 
+/* Of models whose files have scales in any case. */
+static bool has_scale(const struct family *f, const struct target *t)
+{
+    const size_t length = (size_t)(strrchr(t->name, '.') - t->name);
+    for (int i = 0; i < f->n_targets; i++)
+        if (strncmp(f->targets[i].name, t->name, length) == 0 &&
+            strcmp(f->targets[i].name + length, ".scale") == 0)
+            return true;
+    return false;
+}
+
 /* Coded matrices have a scale beside them, experts one each. Those are powers of two, by which the codes' own
  * scales are divided: so no number changes. */
 static uint64_t count_factors(const struct family *f, const struct target *t, enum form form)
 {
-    if (form != FORM_CODED || code_of_target(f, t, form) == CODE_NONE)
+    if (form != FORM_CODED || code_of_target(f, t, form) == CODE_NONE || has_scale(f, t))
         return 0;
     return strstr(t->name, "_exps.") ? t->dims[0] : 1;
 }

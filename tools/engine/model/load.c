@@ -12,10 +12,14 @@ static const struct kt_name usual[KT_NORM_PLACES] = {
     [KT_NORM_AFTER_MIXER] = {"post_attention_norm", "post_attention_layernorm"},
     [KT_NORM_BEFORE_FFN] = {"ffn_norm", "post_attention_layernorm"},
     [KT_NORM_AFTER_FFN] = {"post_ffw_norm", "post_feedforward_layernorm"},
+    [KT_NORM_AFTER_DENSE] = {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+    [KT_NORM_BEFORE_EXPERTS] = {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+    [KT_NORM_AFTER_EXPERTS] = {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+    [KT_NORM_ROUTER] = {"ffn_gate_inp.scale", "router.scale"},
 };
 
-static enum kt_status load_norm(struct kt_model *m, uint32_t layer, enum kt_norm_place place,
-                                struct kt_hidden_norm *norm, struct kt_error *error)
+enum kt_status kt_load_layer_norm(struct kt_model *m, uint32_t layer, enum kt_norm_place place,
+                                  struct kt_hidden_norm *norm, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
     const struct kt_name *own = &c->family->names.norms[place];
@@ -32,6 +36,25 @@ static float or_one(float factor)
     return factor != 0 ? factor : 1;
 }
 
+/* The number that a whole layer is multiplied by: of what its last half leaves. */
+static enum kt_status load_scale(struct kt_model *m, uint32_t layer, struct kt_place *last,
+                                 struct kt_error *error)
+{
+    float *scale = NULL;
+    uint64_t index;
+    char name[KT_WEIGHT_NAME];
+    kt_weight_name(m, layer, "layer_output_scale.weight", "layer_scalar", name);
+    if (!m->config.has_layer_scales ||
+        (m->config.is_gguf && kt_checkpoint_find(m->checkpoint, name, &index, NULL) != KT_OK))
+        return KT_OK;
+    enum kt_status status = kt_load_numbers(m, name, 1, 1, &scale, error);
+    if (status == KT_OK) {
+        last->keep *= *scale;
+        last->add *= *scale;
+    }
+    return status;
+}
+
 static enum kt_status load_place(struct kt_model *m, uint32_t layer, enum kt_half half,
                                  struct kt_place *place, struct kt_error *error)
 {
@@ -39,10 +62,11 @@ static enum kt_status load_place(struct kt_model *m, uint32_t layer, enum kt_hal
     bool is_ffn = half == KT_HALF_FFN;
     place->keep = or_one(residual->keep);
     place->add = or_one(residual->add);
-    enum kt_status status = load_norm(m, layer, is_ffn ? KT_NORM_BEFORE_FFN : KT_NORM_BEFORE_MIXER,
-                                      &place->before, error);
+    enum kt_status status = kt_load_layer_norm(m, layer, is_ffn ? KT_NORM_BEFORE_FFN : KT_NORM_BEFORE_MIXER,
+                                               &place->before, error);
     if (status == KT_OK)
-        status = load_norm(m, layer, is_ffn ? KT_NORM_AFTER_FFN : KT_NORM_AFTER_MIXER, &place->after, error);
+        status = kt_load_layer_norm(m, layer, is_ffn ? KT_NORM_AFTER_FFN : KT_NORM_AFTER_MIXER, &place->after,
+                                    error);
     if (place->after.is_there || place->keep != 1 || place->add != 1)
         kt_model_need(m, KT_BUFFER_RESULT, m->config.hidden_size);
     return status;
@@ -57,6 +81,8 @@ enum kt_status kt_block_load(struct kt_model *m, uint32_t layer, struct kt_block
         status = b->mixer->load(m, layer, b, error);
     if (status == KT_OK)
         status = load_place(m, layer, KT_HALF_FFN, &b->places[KT_HALF_FFN], error);
+    if (status == KT_OK)
+        status = load_scale(m, layer, &b->places[KT_HALF_FFN], error);
     return status == KT_OK ? kt_ffn_load(m, layer, b, error) : status;
 }
 

@@ -25,6 +25,7 @@ enum kt_buffer {
     KT_BUFFER_LOGITS,  /**< of routers */
     KT_BUFFER_WEIGHTS, /**< of the chosen experts */
     KT_BUFFER_JOINT,   /**< what the block that predicts is given: a token and a hidden state */
+    KT_BUFFER_EXPERTS, /**< [hidden_size] what experts give, where that is normed alone */
     KT_BUFFER_RESULT,  /**< [hidden_size] what a half of a layer gives, where that is not added at once */
     KT_BUFFERS
 };
@@ -33,6 +34,7 @@ enum kt_buffer {
 struct kt_hidden_norm {
     bool is_there;
     const float *weight, *bias; /**< [hidden_size], or NULL */
+    float scale;                /**< 0: 1 */
 };
 
 /** What is around a mixer or a network. */
@@ -251,6 +253,9 @@ enum kt_status kt_load_exact(struct kt_model *model, const char *name, uint64_t 
 /** A matrix of any name. It has no weights before kt_model_finish. */
 enum kt_status kt_load_linear(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_linear **out, struct kt_error *error);
+/** A layer's norm, if it has one there; load.c. */
+enum kt_status kt_load_layer_norm(struct kt_model *model, uint32_t layer, enum kt_norm_place place,
+                                  struct kt_hidden_norm *norm, struct kt_error *error);
 /** A norm of hidden states by its full name. */
 enum kt_status kt_load_norm(struct kt_model *model, const char *name, struct kt_hidden_norm *norm,
                             struct kt_error *error);

@@ -5,6 +5,7 @@
 #include "tools/engine/model/block/block.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,9 @@ struct network {
 };
 
 struct kt_ffn {
-    struct network dense;     /* the layer's, or the experts' shared one */
+    struct network dense;     /* the layer's, or the experts' shared one, or the one beside them */
+    struct kt_hidden_norm dense_after, experts_before, experts_after, router_before;
+    float *expert_scales;     /* [n_experts], or NULL */
     float *shared_gate;       /* [hidden_size], or NULL */
     struct kt_numbers router; /* [n_experts][hidden_size] */
     float *router_bias;       /* [n_experts], or NULL */
@@ -78,7 +81,10 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
     const float *bias;
     struct kt_view view;
     char name[KT_WEIGHT_NAME];
+    /* Its exact name, as the scale beside it may be that of its input. */
     kt_weight_name(m, layer, "ffn_gate_inp", router, name);
+    if (c->is_gguf && c->router.scales_input)
+        strcat(name, ".weight");
     enum kt_status status = kt_load_exact(m, name, c->n_experts, c->hidden_size, &ffn->router, error);
     if (status == KT_OK)
         status = kt_checkpoint_weight(m->checkpoint, name, &view, &bias, error);
@@ -86,6 +92,9 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
         snprintf(name + strlen(name), 6, ".bias");
         status = kt_load_numbers(m, name, 1, c->n_experts, &ffn->router_bias, error);
     }
+    if (status == KT_OK && c->router.has_expert_scales)
+        status = kt_load_vector(m, layer, NULL, "router.per_expert_scale", 1, c->n_experts,
+                                &ffn->expert_scales, error);
     if (status == KT_OK && c->router.has_correction)
         status = kt_load_vector(m, layer, "exp_probs_b.bias",
                                 names->json_correction ? names->json_correction
@@ -125,14 +134,46 @@ static enum kt_status check_biases(const struct kt_model *m, uint32_t layer, con
     return status;
 }
 
+static enum kt_status load_layer_network(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
+                                         struct kt_error *error)
+{
+    const char *name = m->config.family->names.json_network;
+    return load_named(m, layer, "", name ? name : "mlp", m->config.dense_width, &ffn->dense, error);
+}
+
+/* Those of experts and of what is beside them. */
+static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
+                                 struct kt_error *error)
+{
+    const struct {
+        enum kt_norm_place place;
+        struct kt_hidden_norm *norm;
+    } all[] = {{KT_NORM_AFTER_DENSE, &ffn->dense_after},
+               {KT_NORM_BEFORE_EXPERTS, &ffn->experts_before},
+               {KT_NORM_AFTER_EXPERTS, &ffn->experts_after},
+               {KT_NORM_ROUTER, &ffn->router_before}};
+    enum kt_status status = KT_OK;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && status == KT_OK; i++)
+        status = kt_load_layer_norm(m, layer, all[i].place, all[i].norm, error);
+    if (m->config.router.scales_input)
+        ffn->router_before.scale = (float)(1 / sqrt((double)m->config.hidden_size));
+    if (ffn->experts_after.is_there)
+        kt_model_need(m, KT_BUFFER_EXPERTS, m->config.hidden_size);
+    return status;
+}
+
 static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
                                    struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     enum kt_status status = load_router(m, layer, ffn, error);
+    if (status == KT_OK)
+        status = load_norms(m, layer, ffn, error);
     if (status == KT_OK && c->has_shared)
         status = load_shared(m, layer, ffn, error);
+    else if (status == KT_OK && c->has_dense_beside)
+        status = load_layer_network(m, layer, ffn, error);
     if (status == KT_OK)
         status = kt_checkpoint_layer_params(m->expert_source, layer, &params, error);
     if (status != KT_OK)
@@ -145,6 +186,8 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
     status = c->has_expert_biases ? check_biases(m, layer, ffn, error) : KT_OK;
     if (status != KT_OK)
         return status;
+    if (c->gating == KT_GATING_GELU)
+        params.activation = KT_ACTIVATION_GELU_TANH;
     kt_model_need(m, KT_BUFFER_LOGITS, c->n_experts);
     kt_model_need(m, KT_BUFFER_WEIGHTS, c->top_k);
     return kt_load_experts(m, layer, &params, &ffn->experts, error);
@@ -159,8 +202,7 @@ static enum kt_status load_dense(struct kt_model *m, uint32_t layer, struct kt_f
         return kt_engine_fail(error, KT_E_FORMAT,
                               "layer %u has %u experts, but is dense by the configuration", layer,
                               info.n_experts);
-    const char *name = m->config.family->names.json_network;
-    return load_named(m, layer, "", name ? name : "mlp", m->config.dense_width, &ffn->dense, error);
+    return load_layer_network(m, layer, ffn, error);
 }
 
 enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
@@ -279,7 +321,11 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     job.correction = s->block->ffn->correction;
     job.ids = m->experts + (uint64_t)tokens.begin * c->top_k;
     job.weights = m->buffers[KT_BUFFER_WEIGHTS] + (uint64_t)tokens.begin * c->top_k;
-    return kt_rows_route(m->rows, &job, error);
+    enum kt_status status = kt_rows_route(m->rows, &job, error);
+    const float *scales = s->block->ffn->expert_scales;
+    for (uint64_t i = 0; scales && i < (uint64_t)job.n_rows * job.top_k && status == KT_OK; i++)
+        job.weights[i] *= scales[job.ids[i]];
+    return status;
 }
 
 static enum kt_status norm(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
@@ -289,11 +335,25 @@ static enum kt_status norm(const struct kt_slice *s, struct kt_range tokens, str
                : kt_slice_norm_tokens(s, &s->block->places[KT_HALF_FFN].before, tokens, error);
 }
 
+/* What a router reads: what networks read, or what is normed for it. */
+static enum kt_status norm_for_router(const struct kt_slice *s, struct kt_range tokens,
+                                      struct kt_error *error)
+{
+    const struct kt_hidden_norm *own = &s->block->ffn->router_before;
+    return own->is_there ? kt_slice_norm_tokens(s, own, tokens, error) : norm(s, tokens, error);
+}
+
+static enum kt_status norm_for_experts(const struct kt_slice *s, struct kt_range tokens,
+                                       struct kt_error *error)
+{
+    return kt_slice_norm_tokens(s, &s->block->ffn->experts_before, tokens, error);
+}
+
 /* What is normed is in the second cache when the router reads it. */
 static enum kt_status norm_and_route(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
     const struct kt_range all = {.begin = 0, .end = s->model->config.n_experts};
-    enum kt_status status = norm(s, tokens, error);
+    enum kt_status status = norm_for_router(s, tokens, error);
     if (status == KT_OK)
         status = multiply_router(s, tokens, all, error);
     return status == KT_OK ? choose_experts(s, tokens, error) : status;
@@ -323,7 +383,7 @@ static enum kt_status prepare(const struct kt_slice *s, struct kt_error *error)
         return kt_slice_run_tokens(s, norm, error);
     if (!kt_slice_is_small(s) || c->n_experts * c->hidden_size < LARGE_ROUTER)
         return kt_slice_run_tokens(s, norm_and_route, error);
-    enum kt_status status = norm(s, all, error);
+    enum kt_status status = norm_for_router(s, all, error);
     if (status == KT_OK)
         status = kt_slice_run_items(s, (c->n_experts + EXPERTS_AT_ONCE - 1) / EXPERTS_AT_ONCE,
                                     multiply_for_experts, error);
@@ -339,12 +399,33 @@ static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *err
     forward.expert_ids = m->experts;
     forward.router_weights = m->buffers[KT_BUFFER_WEIGHTS];
     forward.input = m->buffers[KT_BUFFER_H];
-    bool adds = kt_slice_adds(s, KT_HALF_FFN);
-    forward.output = m->buffers[adds ? KT_BUFFER_X : KT_BUFFER_RESULT];
+    bool adds = kt_slice_adds(s, KT_HALF_FFN), alone = s->block->ffn->experts_after.is_there;
+    forward.output = m->buffers[alone ? KT_BUFFER_EXPERTS : adds ? KT_BUFFER_X : KT_BUFFER_RESULT];
     forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
-    forward.accumulate = adds || s->block->ffn->dense.down;
+    forward.accumulate = !alone && (adds || s->block->ffn->dense.down);
     enum kt_status status = kt_layer_forward(s->block->ffn->experts, &forward, error);
     m->times.experts += kt_slice_now() - start;
+    return status;
+}
+
+/* Norms what the dense network beside experts gave, and what these gave before it is added to that. */
+static enum kt_status settle_dense(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+{
+    float *f = s->model->buffers[KT_BUFFER_RESULT] + tokens.begin * s->model->config.hidden_size;
+    return kt_slice_norm_hidden(s->model, f, &s->block->ffn->dense_after, f, tokens.end - tokens.begin,
+                                error);
+}
+
+static enum kt_status settle_experts(const struct kt_slice *s, struct kt_range tokens,
+                                     struct kt_error *error)
+{
+    uint64_t size = s->model->config.hidden_size, n = (tokens.end - tokens.begin) * size;
+    float *f = s->model->buffers[KT_BUFFER_RESULT] + tokens.begin * size;
+    float *own = s->model->buffers[KT_BUFFER_EXPERTS] + tokens.begin * size;
+    enum kt_status status = kt_slice_norm_hidden(s->model, own, &s->block->ffn->experts_after, own,
+                                                 tokens.end - tokens.begin, error);
+    for (uint64_t i = 0; i < n && status == KT_OK; i++)
+        f[i] += own[i];
     return status;
 }
 
@@ -352,7 +433,16 @@ enum kt_status kt_ffn_run(const struct kt_slice *s, struct kt_error *error)
 {
     const struct kt_ffn *ffn = s->block->ffn;
     enum kt_status status = prepare(s, error);
+    if (status == KT_OK && ffn->router_before.is_there)
+        status = kt_slice_run_tokens(s, norm, error);
     if (status == KT_OK && ffn->dense.down)
         status = run_network(s, error);
-    return status == KT_OK && ffn->experts ? run_experts(s, error) : status;
+    if (status == KT_OK && ffn->dense_after.is_there)
+        status = kt_slice_run_tokens(s, settle_dense, error);
+    if (status == KT_OK && ffn->experts_before.is_there)
+        status = kt_slice_run_tokens(s, norm_for_experts, error);
+    if (status == KT_OK && ffn->experts)
+        status = run_experts(s, error);
+    return status == KT_OK && ffn->experts_after.is_there ? kt_slice_run_tokens(s, settle_experts, error)
+                                                          : status;
 }

@@ -108,6 +108,7 @@ enum kt_status kt_slice_norm_hidden(const struct kt_model *m, const float *in,
     job.weight = norm->weight;
     job.weight_offset = m->config.norm_offset;
     job.bias = norm->bias;
+    job.scale = norm->scale;
     job.eps = m->config.eps;
     return kt_rows_norm(m->rows, &job, error);
 }

@@ -138,7 +138,7 @@ static bool is_expert(const char *name)
     static const char *const kinds[] = {"gate_proj.", "up_proj.", "down_proj.",  "w1.",
                                         "w2.",        "w3.",      "gate_up_proj"};
     const char *at = strstr(name, ".experts.");
-    if (!at)
+    if (!at) /* of all experts in one */
         return strstr(name, ".block_sparse_moe.input_linear.") ||
                strstr(name, ".block_sparse_moe.output_linear.") || strstr(name, ".ffn_gate_exps.") || strstr(name, ".ffn_up_exps.") ||
                strstr(name, ".ffn_down_exps.") || strstr(name, ".ffn_gate_up_exps.");

@@ -92,7 +92,12 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c, stru
         rope->factor = rope->original_positions = 0;
         return;
     }
-    if (strcmp(type, "linear") == 0) {
+    if (strcmp(type, "proportional") == 0 && c->family->ropes_by_type && rope == &c->rope && !s->is_gguf) {
+        c->proportional = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", 1);
+        if (rope->factor == 0)
+            return;
+        rope->scaling = KT_ROPE_LINEAR;
+    } else if (strcmp(type, "linear") == 0) {
         rope->scaling = KT_ROPE_LINEAR;
     } else if (strcmp(type, "yarn") == 0) {
         read_yarn(s, rope);
@@ -217,13 +222,13 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 }
 
 /* Some files list them for each layer, with 0 for layers that have no attention. */
-static uint64_t read_key_heads(struct kt_settings *s, uint64_t fallback)
+static uint64_t read_key_heads(struct kt_settings *s, const struct kt_engine_config *c, uint64_t fallback)
 {
     static const char gguf[] = "attention.head_count_kv", json[] = "num_key_value_heads";
     uint64_t n = kt_settings_count(s, gguf, json), found = n == 0 ? fallback : 0;
     for (uint64_t i = 0; i < n && s->status == KT_OK; i++) {
         uint64_t one = kt_settings_uint_at(s, gguf, json, i, 0);
-        if (found != 0 && one != 0 && one != found)
+        if (found != 0 && one != 0 && one != found && !c->family->read_layers)
             kt_settings_fail(s, KT_E_UNSUPPORTED,
                              "layers with %" PRIu64 " and with %" PRIu64 " heads of keys are not computed",
                              found, one);
@@ -241,7 +246,7 @@ static void read_heads(struct kt_settings *s, struct kt_engine_config *c)
         n_keys = c->defaults->n_kv_heads;
     if (c->defaults->head_size > 0 && !kt_settings_is_null(s, "head_dim"))
         size = c->defaults->head_size;
-    a->n_kv_heads = saturate(read_key_heads(s, n_keys));
+    a->n_kv_heads = saturate(read_key_heads(s, c, n_keys));
     a->head_size = saturate(kt_settings_uint(s, "attention.key_length", "head_dim", size));
 }
 
@@ -391,6 +396,18 @@ static const char *find_stem(struct kt_settings *s)
     return "model.";
 }
 
+/* Pairs that are not rotated have a wave that is as good as endless, as GGUF files have it. */
+static void make_divisors(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint32_t n = c->attention.head_size / 2, rotated = (uint32_t)(c->proportional * n);
+    c->rope.size = 2 * n;
+    c->divisors = calloc(n + 1, sizeof(*c->divisors));
+    for (uint32_t i = 0; c->divisors && i < n; i++)
+        c->divisors[i] = i < rotated ? 1 : 1e30f;
+    if (!c->divisors)
+        kt_settings_fail(s, KT_E_NOMEM, "no memory for the rope of a model");
+}
+
 /* Layers have what all have. */
 static void spread(struct kt_engine_config *c)
 {
@@ -428,6 +445,8 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
     }
     if (s.status == KT_OK && c->family->read)
         c->family->read(&s, c);
+    if (s.status == KT_OK && c->proportional > 0)
+        make_divisors(&s, c);
     if (s.status == KT_OK)
         spread(c);
     if (s.status == KT_OK && c->family->read_layers)

@@ -19,14 +19,18 @@ enum kt_norm_place {
     KT_NORM_BEFORE_MIXER,
     KT_NORM_AFTER_MIXER,
     KT_NORM_BEFORE_FFN,
-    KT_NORM_AFTER_FFN, /**< the sum of all that a layer has of dense networks and experts */
+    KT_NORM_AFTER_FFN,      /**< the sum of all that a layer has of dense networks and experts */
+    KT_NORM_AFTER_DENSE,    /**< the dense network beside experts alone */
+    KT_NORM_BEFORE_EXPERTS, /**< what they read, if not what the dense network reads */
+    KT_NORM_AFTER_EXPERTS,
+    KT_NORM_ROUTER,         /**< what the router reads, if not what experts read */
     KT_NORM_PLACES
 };
 /** As most families have it: nothing is normed after. */
 #define KT_NORMS_BEFORE (1U << KT_NORM_BEFORE_MIXER | 1U << KT_NORM_BEFORE_FFN)
-/** What mixers and networks read and what they give, or only that. */
-#define KT_NORMS_AROUND ((1U << KT_NORM_PLACES) - 1)
+/** What mixers and networks give, or what they read, too. */
 #define KT_NORMS_AFTER (1U << KT_NORM_AFTER_MIXER | 1U << KT_NORM_AFTER_FFN)
+#define KT_NORMS_AROUND (KT_NORMS_BEFORE | KT_NORMS_AFTER)
 
 /** Halves of a layer, each of which adds to the residual x what it gives, f. */
 enum kt_half { KT_HALF_MIXER, KT_HALF_FFN, KT_HALVES };
@@ -119,6 +123,8 @@ struct kt_router_config {
     bool normalizes; /**< weights of the chosen experts sum up to `scale` */
     float scale;
     float near;          /**< of KT_ROUTING_MIXER */
+    bool scales_input;      /**< what KT_NORM_ROUTER gives is divided by the root of the hidden size */
+    bool has_expert_scales; /**< weights are multiplied by a number of the expert */
     bool has_correction; /**< a number for each expert that counts in the choice only */
 };
 
@@ -161,10 +167,13 @@ struct kt_engine_config {
     uint32_t pairing;                  /**< enum kt_rope_pairing */
     struct kt_rope_params rope;        /**< divisors NULL: they are loaded with the weights */
     struct kt_rope_params window_rope; /**< of layers that say so */
+    double proportional;               /**< this part of the pairs of `rope` is rotated; 0: all of its size */
     float *divisors;                   /**< of `rope`, where config.json has them */
     float rope_scale;                  /**< of cosines and sines of `rope`; 0: 1 */
     uint32_t n_experts, top_k;
     struct kt_router_config router;
+    bool has_dense_beside;              /**< layers with experts have a dense network, too */
+    bool has_layer_scales;              /**< what a layer leaves may be multiplied by a number */
     bool has_shared;                    /**< an expert that every token goes through */
     bool gates_shared;                  /**< its output is multiplied by the sigmoid of one number */
     bool has_expert_biases;             /**< routers and experts must have biases */
@@ -286,6 +295,6 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek, kt_family_qwen3next,
     kt_family_qwen35moe, kt_family_qwen35;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
-    kt_family_phimoe, kt_family_gemma3;
+    kt_family_phimoe, kt_family_gemma3, kt_family_gemma4;
 
 #endif

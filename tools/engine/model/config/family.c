@@ -12,7 +12,8 @@ static const struct kt_family *const families[] = {&kt_family_qwen3moe,   &kt_fa
                                                    &kt_family_qwen3next,  &kt_family_qwen35moe,
                                                    &kt_family_qwen35,     &kt_family_granite,
                                                    &kt_family_granitemoe, &kt_family_olmo2,
-                                                   &kt_family_flex_olmo,  &kt_family_phimoe,     &kt_family_gemma3};
+                                                   &kt_family_flex_olmo,  &kt_family_phimoe,     &kt_family_gemma3,
+                                                   &kt_family_gemma4};
 
 const struct kt_family *kt_family_find(const char *name, bool is_gguf)
 {
