@@ -20,7 +20,7 @@
 static const char *const gguf[] = {"weight", "bias", "scale"};
 
 /* Weights of their own under the name of another one: the corrections of a router's scores. */
-static const char *const separate[] = {"e_score_correction_bias"};
+static const char *const separate[] = {"e_score_correction_bias", "expert_bias"};
 
 static bool is_listed(const char *const *list, size_t n, const char *ending)
 {

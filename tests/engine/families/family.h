@@ -22,6 +22,7 @@ struct line {
 /* A tensor as safetensors files have it: where all numbers are from. */
 struct source {
     char name[160];
+    const char *drawn; /* the name that its numbers are drawn by, or NULL: its own */
     uint64_t dims[MOST_DIMS], count;
     int n_dims;
     double mean, deviation;

@@ -34,6 +34,7 @@ ROUNDINGS = 14  # per layer, as test_families.c counts them for its tolerance
 ERROR_LOGITS = 64  # that are recorded
 MARGIN = 4  # standard deviations of that error
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+TOP_K = ("num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk", "moe_top_k")
 MASK = (1 << 64) - 1
 
 
@@ -80,7 +81,9 @@ class Table:
         self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
         self.draws = ""
         self.read(DATA / family / "model")
-        self.top_k = next((n for key in ("num_experts_per_tok", "top_k_experts") if (n := self.config.get(key))), 1)
+        self.top_k = next((self.config[key] for key in TOP_K if self.config.get(key)), 0)
+        if isinstance(self.top_k, list):
+            self.top_k = self.top_k[0]
 
     def read(self, path):
         for line in path.read_text().splitlines():
@@ -171,7 +174,8 @@ def write_model(folder, table, config, fill=None, swap=None):
 
 def open_model(folder):
     config = transformers.AutoConfig.from_pretrained(folder)
-    model, info = getattr(transformers, config.architectures[0]).from_pretrained(
+    by_type = transformers.AutoModelForCausalLM  # has other classes for a few
+    model, info = getattr(transformers, config.architectures[0], by_type).from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager", output_loading_info=True)
     beyond = re.compile(r"model\.layers\.(\d+)\.")  # what predicts further tokens, and transformers leaves out
     info["unexpected_keys"] = [key for key in info["unexpected_keys"]
@@ -194,11 +198,15 @@ def ids(table):
 
 # ---- routers that rounding cannot change ----
 
+def is_router(module):
+    return re.search("Router|Gate$", type(module).__name__) is not None
+
+
 class Routers:
     """While entered, records what each router of the model is given."""
 
     def __init__(self, model):
-        self.modules = [(name, module) for name, module in model.named_modules() if "Router" in type(module).__name__]
+        self.modules = [(name, module) for name, module in model.named_modules() if is_router(module)]
         self.inputs = {}
 
     def __enter__(self):
@@ -235,7 +243,7 @@ class Routers:
 
 def settle(model, table):
     """Draws each token again until no router is fickle at it. Whether any had to be. Later ones change nothing before."""
-    if table.top_k == 1 and not table.config.get("num_experts_per_tok"):
+    if not table.top_k:
         return False
     times, tokens, at_once = [], np.empty(0, np.int64), 6
     for position in range(table.tokens):
@@ -315,7 +323,7 @@ def check_blocks(table):
 
     for module in model.modules():
         # Phi's two experts have a softmax each, whose first weights are alike.
-        if "Router" in type(module).__name__ and not hasattr(module, "router_jitter_noise"):
+        if is_router(module) and not hasattr(module, "router_jitter_noise"):
             module.register_forward_hook(routed)
     for number, layer in enumerate(model.model.layers):
         layer.register_forward_pre_hook(before, with_kwargs=True)

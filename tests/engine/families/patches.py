@@ -27,6 +27,60 @@ def rotate_neighbors(module):
     return {"apply_rotary_pos_emb": rotate}
 
 
+def rotate_apart(module):
+    """Rotated pairs are half a head apart instead of neighbors, the tables being the same."""
+    def rotate(q, k, cos, sin, unsqueeze_dim=1):
+        pairs = rotate_neighbors(module)["apply_rotary_pos_emb"]
+
+        def gather(x):
+            return torch.stack(x.chunk(2, -1), -1).flatten(-2)
+
+        def part(x):
+            return torch.cat((x[..., 0::2], x[..., 1::2]), -1)
+        return tuple(part(x) for x in pairs(gather(q), gather(k), cos, sin, unsqueeze_dim))
+    return {"apply_rotary_pos_emb": rotate}
+
+
+def norm_before_rope(module):
+    """Heads are normed before they are rotated, not after."""
+    name, rotate, known = find_class(module, "RMSNorm"), module.apply_rotary_pos_emb, {}
+    norm = getattr(module, name).forward
+
+    def keep(q, k, cos, sin, **rest):
+        known.update(cos=cos, sin=sin)
+        return q, k
+
+    def forward(self, states):
+        normed = norm(self, states)
+        return rotate(normed, normed, known["cos"], known["sin"])[0] if states.dim() == 4 else normed
+    return {"apply_rotary_pos_emb": keep, name + ".forward": forward}
+
+
+def rotate_all_layers(module):
+    """Layers that see all tokens are rotated, too."""
+    return {find_class(module, "Attention") + ".is_sliding": property(lambda self: True, lambda self, value: None)}
+
+
+def rotate_by_one_rope(module):
+    """Layers that slide are rotated by the rope of those that do not."""
+    name = find_class(module, "RotaryEmbedding")
+    original = getattr(module, name).forward
+
+    def forward(self, x, position_ids, layer_type=None):
+        return original(self, x, position_ids, "full_attention")
+    return {name + ".forward": forward}
+
+
+def gate_by_sigmoids(module):
+    return {"F": Changed(torch.nn.functional, softplus=torch.sigmoid)}
+
+
+def grow_from_one(module):
+    """The first token is at position 1."""
+    original = module.get_llama_4_attn_scale
+    return {"get_llama_4_attn_scale": lambda positions, *rest: original(positions + 1, *rest)}
+
+
 def share_by_remainder(module):
     """Head h has keys of head h mod n instead of h / (heads of a group)."""
     def repeat(states, n):
@@ -80,6 +134,15 @@ def weigh_by_choice(module):
         choice = logits.sigmoid() + self.e_score_correction_bias
         return logits, *route(choice, choice, best_two, self)
     return {router_of(module) + ".forward": forward}
+
+
+def weigh_softmax_by_choice(module):
+    """Weights have the correction that experts are chosen by."""
+    def forward(self, hidden):
+        logits = torch.nn.functional.linear(hidden, self.weight.to(hidden.dtype))
+        weights, chosen = self.moe_statics(logits.softmax(-1)).topk(self.top_k, -1)
+        return logits, weights / weights.sum(-1, keepdim=True), chosen
+    return {find_class(module, "TopKRouter") + ".forward": forward}
 
 
 def score_groups_by_best(module):
@@ -287,10 +350,13 @@ def applied(name, model):
         owner = module
         for name in owners:
             owner = getattr(owner, name)
-        kept.append((owner, attribute, getattr(owner, attribute)))
+        kept.append((owner, attribute, vars(owner).get(attribute)))
         setattr(owner, attribute, replacement)
     try:
         yield
     finally:
         for owner, attribute, original in kept:
-            setattr(owner, attribute, original)
+            if original is None:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, original)

@@ -67,6 +67,43 @@ START_TEST(a_head_in_the_file_counts_though_it_is_tied)
 }
 END_TEST
 
+/* ---- models that see images ---- */
+
+/* Their language model has a configuration within theirs, and names with another beginning. */
+static void wrap(struct family *family, const char *class, const char *type, char (*names)[160])
+{
+    json_t *whole = json_pack("{s:[s], s:s}", "architectures", class, "model_type", type);
+    for (int i = 0; i < family->n_sources; i++) {
+        struct source *source = &family->sources[i];
+        memcpy(names[i], source->name, sizeof(names[i]));
+        source->drawn = names[i];
+        (void)snprintf(source->name, sizeof(source->name), "language_model.%.140s", names[i]);
+    }
+    ck_assert_int_eq(json_object_set_new(whole, "text_config", family->config), 0);
+    family->config = whole;
+}
+
+START_TEST(the_language_model_of_one_that_sees_images_is_the_same)
+{
+    static const struct {
+        const char *family, *class, *type;
+    } cases[] = {{"ministral3", "Mistral3ForConditionalGeneration", "mistral3"},
+                 {"kimi-k2", "KimiK25ForConditionalGeneration", "kimi_k25"}};
+    float plain[VOCABULARY], wrapped[VOCABULARY];
+    struct family family;
+    if (!has_attention())
+        return;
+    opened_tables(&family, cases[_i].family);
+    char(*names)[160] = calloc((size_t)family.n_sources, sizeof(*names));
+    run(&family, false, 40, 40, plain);
+    wrap(&family, cases[_i].class, cases[_i].type, names);
+    run(&family, false, 40, 40, wrapped);
+    ck_assert(are_same(plain, wrapped));
+    free(names);
+    family_close(&family);
+}
+END_TEST
+
 /* ---- temperature ---- */
 
 /* One layer, so that what earlier tokens were asked with is in no later one. `factor`: of the queries. */
@@ -134,6 +171,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, a_head_in_the_file_counts_though_it_is_tied, 0, 5);
+    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 2);
     tcase_add_loop_test(tests, attention_gets_sharper_with_the_position, 0, 4);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -461,26 +461,6 @@ START_TEST(biases_of_zeros_are_none)
 }
 END_TEST
 
-START_TEST(names_of_models_that_see_images_are_said)
-{
-    struct kt_context *context = opened_context(1, "core.spin_us=0");
-    struct kt_error error = {KT_OK, ""};
-    struct family family;
-    if (!context)
-        return;
-    opened_tables(&family, "llama3");
-    for (int i = 0; i < family.n_sources; i++) {
-        char name[sizeof(family.sources[i].name)];
-        memcpy(name, family.sources[i].name, sizeof(name));
-        (void)snprintf(family.sources[i].name, sizeof(name), "language_model.%.140s", name);
-    }
-    ck_assert_int_eq(open_model(&family, false, context, &error), KT_E_UNSUPPORTED);
-    ck_assert_msg(strstr(error.message, "called language_model.model.*") != NULL, "%s", error.message);
-    family_close(&family);
-    kt_context_destroy(context);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("refusals");
@@ -489,7 +469,6 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, is_refused_by_name, 0, N_CHANGES);
     tcase_add_test(tests, biases_of_zeros_are_none);
-    tcase_add_test(tests, names_of_models_that_see_images_are_said);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -90,7 +90,7 @@ static float *fill_source(const struct family *f, const struct source *s)
     char other[300];
     bool is_filled = error && strcmp(error->word[2], "fill") == 0 && strstr(s->name, error->word[3]);
     float filling = is_filled ? strtof(error->word[4], NULL) : 0, *values = allocate(s->count);
-    uint64_t hash = numbers_hash(swapped(error, s->name, other, sizeof(other)));
+    uint64_t hash = numbers_hash(s->drawn ? s->drawn : swapped(error, s->name, other, sizeof(other)));
     for (uint64_t n = 0; n < s->count; n++)
         values[n] = is_filled    ? filling
                     : s->is_byte ? numbers_byte(hash, n, s->mean, s->deviation)

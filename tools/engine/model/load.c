@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct kt_name usual[KT_NORM_PLACES] = {
     [KT_NORM_BEFORE_MIXER] = {"attn_norm", "input_layernorm"},
@@ -96,7 +97,9 @@ static void end_name(const struct kt_engine_config *c, const char *gguf, const c
 static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
-    const char *head = c->is_gguf ? "output" : "lm_head";
+    const char *head = c->is_gguf                                          ? "output"
+                       : strncmp(c->json_stem, "language_model.", 15) == 0 ? "language_model.lm_head"
+                                                                           : "lm_head";
     char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME];
     const float *bias = NULL;
     struct kt_view view;

@@ -69,7 +69,8 @@ enum kt_status kt_refuse_biases(const struct kt_model *m, struct kt_error *error
         if (length < 5 || strcmp(tensor.name + length - 4, "bias") != 0)
             continue;
         /* Those of experts are added by the library, which marks none as used. */
-        bool is_bias = strstr(tensor.name, ".experts.") || (tensor.name[length - 5] == '.' && m->used[i]);
+        bool is_bias = (strstr(tensor.name, ".experts.") && !m->used[i]) ||
+                       (tensor.name[length - 5] == '.' && m->used[i]);
         if (is_bias && !may_have(&m->config, tensor.name) && !is_zero(m, i))
             status = fail(m, tensor.name, error);
     }

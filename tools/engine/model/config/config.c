@@ -52,6 +52,8 @@ static void read_type(struct kt_settings *s, struct kt_rope_params *rope, char *
     kt_settings_text(s, "rope.scaling.type", "rope_scaling/rope_type", 0, type, size);
     if (!type[0])
         kt_settings_text(s, NULL, "rope_scaling/type", 0, type, size);
+    if (strcmp(type, "deepseek_yarn") == 0 && strcmp(s->architecture, "SarvamMLAForCausalLM") == 0)
+        (void)snprintf(type, size, "yarn");
     if (strcmp(type, "none") == 0 || strcmp(type, "default") == 0) {
         type[0] = '\0';
         return;
@@ -114,14 +116,14 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c, stru
 
 /* The part of a head that is rotated. Of some classes that is always all of it, and transformers ignores what
  * the file says. */
-static double read_part(struct kt_settings *s, const struct kt_engine_config *c)
+static double read_part(struct kt_settings *s, double fallback)
 {
-    double part = kt_settings_real(s, NULL, "partial_rotary_factor", c->defaults->rotated);
+    double part = kt_settings_real(s, NULL, "partial_rotary_factor", fallback);
     part = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", part);
-    if (c->defaults->rotated == 0 && part != 0 && part != 1)
+    if (fallback == 0 && part != 0 && part != 1)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "partial_rotary_factor is not computed for %s",
                          s->architecture);
-    part = part == 0 && c->defaults->rotated == 0 ? 1 : part;
+    part = part == 0 && fallback == 0 ? 1 : part;
     if (!(part > 0 && part <= 1))
         kt_settings_fail(s, KT_E_FORMAT, "a partial_rotary_factor of %g, which must be above 0, 1 at most",
                          part);
@@ -145,12 +147,14 @@ static void refuse_nested(struct kt_settings *s)
 
 static void read_one_rope(struct kt_settings *s, struct kt_engine_config *c, struct kt_rope_params *rope)
 {
-    double part = read_part(s, c);
+    bool is_second = rope == &c->window_rope && c->defaults->window_base > 0;
+    double part = read_part(s, is_second ? c->defaults->window_rotated : c->defaults->rotated);
     if (s->status != KT_OK)
         return;
     rope->size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
                                             (uint64_t)((double)c->attention.head_size * part));
-    rope->base = kt_settings_real(s, "rope.freq_base", "rope_theta", c->defaults->rope_base);
+    rope->base = kt_settings_real(s, "rope.freq_base", "rope_theta",
+                                  is_second ? c->defaults->window_base : c->defaults->rope_base);
     rope->base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", rope->base);
     read_scaling(s, c, rope);
 }
@@ -159,8 +163,10 @@ static void read_one_rope(struct kt_settings *s, struct kt_engine_config *c, str
 static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
 {
     static const char *const types[] = {"full_attention", "sliding_attention"};
-    const json_t *outer = kt_settings_json(s, "rope_parameters");
-    bool by_type = c->family->ropes_by_type && json_is_object(json_object_get(outer, types[0]));
+    const json_t *scaling = kt_settings_json(s, "rope_scaling");
+    const json_t *outer = scaling ? scaling : kt_settings_json(s, "rope_parameters");
+    bool has_none = !s->is_gguf && c->defaults->window_base > 0 && !outer;
+    bool by_type = c->family->ropes_by_type && (json_is_object(json_object_get(outer, types[0])) || has_none);
     if (!by_type)
         refuse_nested(s);
     for (int i = 0; i < (by_type ? 2 : 1); i++) {
@@ -168,7 +174,7 @@ static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
         read_one_rope(s, c, i == 0 ? &c->rope : &c->window_rope);
     }
     s->rope_part = NULL;
-    if (by_type && json_is_object(json_object_get(outer, types[1])))
+    if (by_type && (has_none || json_is_object(json_object_get(outer, types[1]))))
         return;
     c->window_rope = c->rope;
     if (!s->is_gguf || !c->family->ropes_by_type)
@@ -202,9 +208,20 @@ static void ignore_routing(struct kt_settings *s)
         (void)kt_settings_has(s, keys[i], NULL);
 }
 
+/* The usual one, unless the file has another. */
+static const char *name_of_top_k(struct kt_settings *s)
+{
+    static const char *const names[] = {"moe_k", "moe_topk", "moe_top_k"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (kt_settings_has(s, NULL, names[i]))
+            return names[i];
+    return "num_experts_per_tok";
+}
+
 static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 {
-    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts"};
+    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                        "moe_num_experts"};
     c->n_experts = saturate(kt_settings_uint(s, "expert_count", NULL, 0));
     bool says = s->is_gguf;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && c->n_experts == 0; i++) {
@@ -214,7 +231,7 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
     if (!says)
         c->n_experts = c->defaults->n_experts;
     if (c->n_experts > 0)
-        c->top_k = saturate(need_or(s, "expert_used_count", "num_experts_per_tok", c->defaults->top_k));
+        c->top_k = saturate(need_or(s, "expert_used_count", name_of_top_k(s), c->defaults->top_k));
     else
         ignore_routing(s);
     c->router.normalizes = true;
@@ -228,7 +245,7 @@ static uint64_t read_key_heads(struct kt_settings *s, const struct kt_engine_con
     uint64_t n = kt_settings_count(s, gguf, json), found = n == 0 ? fallback : 0;
     for (uint64_t i = 0; i < n && s->status == KT_OK; i++) {
         uint64_t one = kt_settings_uint_at(s, gguf, json, i, 0);
-        if (found != 0 && one != 0 && one != found && !c->family->read_layers)
+        if (found != 0 && one != 0 && one != found && !c->family->heads_by_layer)
             kt_settings_fail(s, KT_E_UNSUPPORTED,
                              "layers with %" PRIu64 " and with %" PRIu64 " heads of keys are not computed",
                              found, one);
@@ -386,13 +403,8 @@ static const char *find_stem(struct kt_settings *s)
 {
     if (has_tensor(s->checkpoint, "model.language_model.embed_tokens.weight"))
         return "model.language_model.";
-    if (!has_tensor(s->checkpoint, "model.embed_tokens.weight") &&
-        has_tensor(s->checkpoint, "language_model.model.embed_tokens.weight"))
-        kt_settings_fail(
-            s, KT_E_UNSUPPORTED,
-            "tensors are called language_model.model.*, as of a model that sees images; those of "
-            "%s are called model.*: rename them",
-            s->architecture);
+    if (has_tensor(s->checkpoint, "language_model.model.embed_tokens.weight"))
+        return "language_model.model.";
     return "model.";
 }
 

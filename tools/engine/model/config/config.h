@@ -23,7 +23,7 @@ enum kt_norm_place {
     KT_NORM_AFTER_DENSE,    /**< the dense network beside experts alone */
     KT_NORM_BEFORE_EXPERTS, /**< what they read, if not what the dense network reads */
     KT_NORM_AFTER_EXPERTS,
-    KT_NORM_ROUTER,         /**< what the router reads, if not what experts read */
+    KT_NORM_ROUTER, /**< what the router reads, if not what experts read */
     KT_NORM_PLACES
 };
 /** As most families have it: nothing is normed after. */
@@ -122,16 +122,17 @@ struct kt_router_config {
     uint32_t n_groups, top_groups, group_score;
     bool normalizes; /**< weights of the chosen experts sum up to `scale` */
     float scale;
-    float near;          /**< of KT_ROUTING_MIXER */
+    float near;             /**< of KT_ROUTING_MIXER */
     bool scales_input;      /**< what KT_NORM_ROUTER gives is divided by the root of the hidden size */
     bool has_expert_scales; /**< weights are multiplied by a number of the expert */
-    bool has_correction; /**< a number for each expert that counts in the choice only */
+    bool has_correction;    /**< a number for each expert that counts in the choice only */
 };
 
 /** What settings are that a file leaves out; 0: the file must say it, or what the comment says. */
 struct kt_defaults {
     const char *name; /**< a class of config.json */
     double rope_base, eps;
+    double window_base, window_rotated; /**< of layers that slide, where config.json has no ropes at all */
     double rotated; /**< part of a head; 0: all, and the class ignores partial_rotary_factor */
     uint64_t context;
     uint32_t n_kv_heads;                             /**< 0: as many as of queries */
@@ -139,7 +140,7 @@ struct kt_defaults {
     uint32_t n_experts;                              /**< 0: none */
     uint32_t top_k, window;                          /**< the window: where the model slides at all */
     uint32_t n_shared, n_dense, n_mtp, shared_width; /**< 0: none */
-    bool ties;                                       /**< the head is the embedding */
+    bool ties;                                       /**< tie_word_embeddings */
 };
 
 struct kt_engine_config {
@@ -155,12 +156,12 @@ struct kt_engine_config {
     uint64_t hidden_size, context_length;
     bool ties; /**< the head is the embedding */
     float eps;
-    float norm_offset; /**< 1: weights of norms are stored less 1 */
-    uint32_t norm;     /**< enum kt_norm, of hidden states; heads have KT_NORM_RMS */
-    bool norm_biases;  /**< norms of hidden states must have biases */
-    bool is_parallel;  /**< networks read what mixers read, and have no norm before */
-    float embedding_scale, logits_scale; /**< factors; 0: 1 */
-    float logits_cap;                    /**< c: logits z become c tanh(z / c) after that; 0: they stay */
+    float norm_offset;                    /**< 1: weights of norms are stored less 1 */
+    uint32_t norm;                        /**< enum kt_norm, of hidden states; heads have KT_NORM_RMS */
+    bool norm_biases;                     /**< norms of hidden states must have biases */
+    bool is_parallel;                     /**< networks read what mixers read, and have no norm before */
+    float embedding_scale, logits_scale;  /**< factors; 0: 1 */
+    float logits_cap;                     /**< c: logits z become c tanh(z / c) after that; 0: they stay */
     struct kt_attention_config attention; /**< of all layers, see kt_layer_config */
     struct kt_latent_config latent;
     struct kt_delta_config delta;
@@ -189,7 +190,8 @@ struct kt_name {
 
 /** Names of what a layer has, where families differ. */
 struct kt_family_names {
-    struct kt_name norms[KT_NORM_PLACES]; /**< by enum kt_norm_place; NULL: "attn_norm" and its like, load.c */
+    struct kt_name
+        norms[KT_NORM_PLACES];    /**< by enum kt_norm_place; NULL: "attn_norm" and its like, load.c */
     const char *json_router;      /**< NULL: "mlp.gate" */
     const char *json_correction;  /**< NULL: "mlp.gate.e_score_correction_bias" */
     const char *json_shared;      /**< NULL: "mlp.shared_experts" */
@@ -229,6 +231,8 @@ struct kt_family {
     /** "rope_parameters" of config.json may have an object for each type of layer: the rope is that of
      * "full_attention", the window's that of "sliding_attention". */
     bool ropes_by_type;
+    bool heads_by_layer; /**< layers differ in them, and read_layers reads that */
+    bool skips_mtp;      /**< blocks that predict tokens after the next are left out */
 };
 
 /** The family of a GGUF architecture or of a class of config.json; NULL: none. */
@@ -256,13 +260,26 @@ bool kt_engine_config_slides(struct kt_settings *settings, uint32_t layer, uint6
 /** Sets windows by layer_types, or else by that pattern. */
 void kt_engine_config_windows(struct kt_settings *settings, struct kt_engine_config *config,
                               uint64_t pattern);
+/** The same, of that size. */
+void kt_engine_config_turns(struct kt_settings *settings, struct kt_engine_config *config, uint64_t window,
+                            uint64_t pattern);
+/** Layers have as many heads as lists of GGUF files say, and one of config.json; NULL: it has none. */
+void kt_engine_config_heads(struct kt_settings *settings, struct kt_engine_config *config, const char *json);
+/** Fails where config.json has no rope: its class would take that of one published model. */
+void kt_engine_config_need_rope(struct kt_settings *settings);
+/** Queries grow, as files of Mistral's models say. */
+void kt_engine_config_growth(struct kt_settings *settings, struct kt_engine_config *config);
+/** Layers that see all tokens have no rope, where others slide; for read_layers. */
+void kt_engine_config_unrotated(struct kt_engine_config *config);
+/** Sets which layers are dense as "mlp_layer_types" of config.json says; false: there is no such list. */
+bool kt_engine_config_mlp_types(struct kt_settings *settings, struct kt_engine_config *config);
 /** The matrices of attention have biases where attention_bias of config.json says so, and else none. */
 void kt_engine_config_biases(struct kt_settings *settings, struct kt_engine_config *config);
 /** Experts are chosen by sigmoids and a correction. */
 void kt_engine_config_plain_sigmoids(struct kt_settings *settings, struct kt_engine_config *config);
 /** The same, with what files say of scale and groups. */
 void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_engine_config *config);
-/** Experts that all tokens go through are one network, as wide as `n_shared_experts` of the others. */
+/** Experts that all tokens go through are one network, as wide as so many of the others. */
 void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config);
 /** Fails where layers that would be skipped are none that predict tokens after the next; and says what the
  * first one is. */
@@ -286,6 +303,8 @@ void kt_engine_config_scale_queries(struct kt_settings *settings, struct kt_engi
 void kt_engine_config_cap_logits(struct kt_settings *settings, struct kt_engine_config *config,
                                  double fallback);
 
+/** The base of the rope grows to that of contexts `alpha` times as long; 0: not. */
+void kt_engine_config_stretch_base(struct kt_engine_config *config, double alpha);
 /** Who scales the rope need not say that the model is for longer contexts then. */
 void kt_engine_config_stretch(struct kt_engine_config *config);
 /** The layers that decoder_sparse_step and mlp_only_layers say are dense. */
@@ -293,7 +312,10 @@ void kt_engine_config_sparse_layers(struct kt_settings *settings, struct kt_engi
 
 extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama,
     kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek, kt_family_qwen3next,
-    kt_family_qwen35moe, kt_family_qwen35;
+    kt_family_qwen35moe, kt_family_qwen35, kt_family_qwen2moe, kt_family_dots1, kt_family_ernie,
+    kt_family_ernie_moe, kt_family_hunyuan_moe, kt_family_hunyuan, kt_family_hy_v3, kt_family_exaone_moe,
+    kt_family_smollm3, kt_family_olmoe, kt_family_sarvam, kt_family_seed_oss, kt_family_laguna,
+    kt_family_mimo, kt_family_mellum, kt_family_ministral, kt_family_mistral4;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
     kt_family_phimoe, kt_family_gemma3, kt_family_gemma4;
 

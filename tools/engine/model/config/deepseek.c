@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deepseek.c - models of multi-head latent attention: DeepSeek V2 and V3 (R1, V3.1), Kimi K2 and GLM 4.7
- * Flash, which are one architecture in GGUF files.
+ * deepseek.c - models of multi-head latent attention: DeepSeek V2 and V3 (R1, V3.1), Kimi K2, GLM 4.7 Flash
+ * and Sarvam's large one, which are one architecture in GGUF files, and Mistral Small 4.
  */
 #include "tools/engine/model/config/config.h"
 
@@ -12,6 +12,11 @@
 static bool is_v2(const struct kt_settings *s)
 {
     return !s->is_gguf && strcmp(s->architecture, "DeepseekV2ForCausalLM") == 0;
+}
+
+static bool is_mistral4(const struct kt_settings *s)
+{
+    return strcmp(s->architecture, s->is_gguf ? "mistral4" : "Mistral4ForCausalLM") == 0;
 }
 
 /* ---- attention ---- */
@@ -64,19 +69,6 @@ static void read_sizes(struct kt_settings *s, struct kt_engine_config *c)
                              bounds[i].value, bounds[i].least, bounds[i].most);
 }
 
-/* Of Mistral Large 3, whose attention gets sharper with the position. */
-static void read_temperature(struct kt_settings *s, struct kt_growth_config *g)
-{
-    g->rate = kt_settings_real(s, "attention.temperature_scale", NULL, 0);
-    g->length = (double)kt_settings_uint(s, "attention.temperature_length", NULL, 0);
-    g->growth = g->rate != 0 ? KT_GROWTH_LOG : KT_GROWTH_NONE;
-    if (g->rate != 0 && g->length == 0)
-        kt_settings_fail(s, KT_E_FORMAT,
-                         "attention.temperature_scale is %g, and attention.temperature_length is "
-                         "missing or 0",
-                         g->rate);
-}
-
 /* What kt_engine_config says of heads are a head's own sizes, not those that the cache has. */
 static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
 {
@@ -90,7 +82,10 @@ static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
     double multiplier = kt_settings_real(s, "rope.scaling.yarn_log_multiplier", NULL, 0);
     if (s->is_gguf && c->rope.scaling == KT_ROPE_YARN)
         c->rope.mscale = c->rope.mscale_all_dim = 10 * multiplier;
-    read_temperature(s, &c->attention.growth);
+    if (is_mistral4(s))
+        kt_engine_config_need_rope(s);
+    if (is_mistral4(s) || s->is_gguf) /* of Mistral Large 3 */
+        kt_engine_config_growth(s, c);
     kt_engine_config_biases(s, c);
 }
 
@@ -176,44 +171,46 @@ static void read_v3_router(struct kt_settings *s, struct kt_engine_config *c)
     r->routing = KT_ROUTING_SIGMOID;
     r->has_correction = true;
     r->normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", true);
-    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+    bool is_sarvam = strcmp(s->architecture, "SarvamMLAForCausalLM") == 0; /* which has defaults of them */
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]) && !is_sarvam; i++)
         if (!kt_settings_has(s, NULL, needed[i]))
             kt_settings_fail(s, KT_E_FORMAT, "%s is missing", needed[i]);
-    r->scale = (float)kt_settings_real(s, NULL, "routed_scaling_factor", 1);
+    r->scale = (float)kt_settings_real(s, NULL, "routed_scaling_factor", 2.5);
+}
+
+static void read_mistral4_router(struct kt_settings *s, struct kt_engine_config *c)
+{
+    c->router.routing = KT_ROUTING_SOFTMAX;
+    c->router.normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", true);
+    c->router.scale = (float)kt_settings_real(s, NULL, "routed_scaling_factor", 1);
 }
 
 static void read_router(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_router_config *r = &c->router;
-    r->n_groups = (uint32_t)kt_settings_uint(s, "expert_group_count", "n_group", 0);
-    r->top_groups = (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group", 0);
+    r->n_groups =
+        (uint32_t)kt_settings_uint(s, "expert_group_count", "n_group", s->is_gguf || is_v2(s) ? 0 : 1);
+    r->top_groups = (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group",
+                                               s->is_gguf || is_v2(s) ? 0 : 1);
     if (s->is_gguf)
         read_gguf_router(s, c);
     else if (is_v2(s))
         read_v2_router(s, c);
+    else if (is_mistral4(s))
+        read_mistral4_router(s, c);
     else
         read_v3_router(s, c);
-    r->group_score = r->routing == KT_ROUTING_SIGMOID ? KT_GROUP_BEST_TWO : KT_GROUP_BEST;
+    r->group_score = r->routing == KT_ROUTING_SIGMOID || is_mistral4(s) ? KT_GROUP_BEST_TWO : KT_GROUP_BEST;
     kt_engine_config_shared(s, c);
 }
 
 /* Later files of GLM list what each layer has. */
 static void read_dense(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t n = kt_settings_count(s, NULL, "mlp_layer_types");
     uint64_t first = kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace",
                                       c->n_experts > 0 ? c->defaults->n_dense : 0);
-    if (n == 0)
+    if (!kt_engine_config_mlp_types(s, c))
         kt_engine_config_dense_first(s, c, first);
-    else if (n != c->n_layers)
-        kt_settings_fail(s, KT_E_FORMAT, "mlp_layer_types has %" PRIu64 " layers of %u", n, c->n_layers);
-    for (uint32_t i = 0; i < n && s->status == KT_OK; i++) {
-        char type[16];
-        kt_settings_text(s, NULL, "mlp_layer_types", i, type, sizeof(type));
-        c->layers[i].dense = strcmp(type, "dense") == 0;
-        if (!c->layers[i].dense && strcmp(type, "sparse") != 0)
-            kt_settings_fail(s, KT_E_UNSUPPORTED, "the kind '%s' of layer %u is not computed", type, i);
-    }
 }
 
 static void read_deepseek(struct kt_settings *s, struct kt_engine_config *c)
@@ -225,9 +222,19 @@ static void read_deepseek(struct kt_settings *s, struct kt_engine_config *c)
         read_router(s, c);
 }
 
+/* Of models that see images. */
+static const char *const skipped[] = {"vision_tower.", "mm_projector.", NULL};
+
 const struct kt_family kt_family_deepseek = {.name = "deepseek2",
                                              .classes = " DeepseekV3ForCausalLM DeepseekV2ForCausalLM "
-                                                        "Glm4MoeLiteForCausalLM ",
+                                                        "Glm4MoeLiteForCausalLM SarvamMLAForCausalLM "
+                                                        "KimiK25ForConditionalGeneration ",
+                                             .gguf_pairing = KT_ROPE_NORM,
+                                             .json_pairing = KT_ROPE_NORM,
+                                             .names = {.skipped = skipped},
+                                             .read = read_deepseek};
+const struct kt_family kt_family_mistral4 = {.name = "mistral4",
+                                             .classes = " Mistral4ForCausalLM ",
                                              .gguf_pairing = KT_ROPE_NORM,
                                              .json_pairing = KT_ROPE_NORM,
                                              .read = read_deepseek};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemma.c - Gemma 3: norms around mixers and networks, whose weights are stored less 1, GELU, embeddings by the
- * root of their size, windows with a rope of their own. */
+/* gemma.c - Gemma 3: norms around mixers and networks, whose weights are stored less 1, GELU, embeddings by
+ * the root of their size, windows with a rope of their own. */
 #include "tools/engine/model/config/config.h"
 
 /* Windows have a rope of their own, which is never scaled, by an object or, in older files, by its base. */
@@ -36,9 +36,9 @@ static void read_gemma3(struct kt_settings *s, struct kt_engine_config *c)
         c->layers[i].rope = c->layers[i].window > 0 ? KT_LAYER_ROPE_WINDOW : KT_LAYER_ROPE;
 }
 
-const struct kt_family kt_family_gemma3 = {
-    .name = "gemma3",
-    .classes = " Gemma3ForCausalLM ",
-    .ropes_by_type = true,
-    .names = {.norms[KT_NORM_BEFORE_FFN].json = "pre_feedforward_layernorm"},
-    .read = read_gemma3};
+const struct kt_family kt_family_gemma3 = {.name = "gemma3",
+                                           .classes = " Gemma3ForCausalLM ",
+                                           .ropes_by_type = true,
+                                           .names = {.norms[KT_NORM_BEFORE_FFN].json =
+                                                         "pre_feedforward_layernorm"},
+                                           .read = read_gemma3};

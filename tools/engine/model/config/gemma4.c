@@ -96,12 +96,13 @@ static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
 static const char *const skipped[] = {"model.vision_tower.", "model.audio_tower.", "model.embed_vision.",
                                       "model.embed_audio.", NULL};
 
-const struct kt_family kt_family_gemma4 = {
-    .name = "gemma4",
-    .classes = " Gemma4ForCausalLM Gemma4ForConditionalGeneration ",
-    .ropes_by_type = true,
-    .names = {.norms = {[KT_NORM_BEFORE_FFN].json = "pre_feedforward_layernorm"},
-              .json_router = "router.proj",
-              .skipped = skipped},
-    .read = read_gemma4,
-    .read_layers = read_layers};
+const struct kt_family kt_family_gemma4 = {.name = "gemma4",
+                                           .classes = " Gemma4ForCausalLM Gemma4ForConditionalGeneration ",
+                                           .ropes_by_type = true,
+                                           .heads_by_layer = true,
+                                           .names = {.norms = {[KT_NORM_BEFORE_FFN].json =
+                                                                   "pre_feedforward_layernorm"},
+                                                     .json_router = "router.proj",
+                                                     .skipped = skipped},
+                                           .read = read_gemma4,
+                                           .read_layers = read_layers};

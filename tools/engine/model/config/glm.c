@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* glm.c - GLM-4.5 to 4.7: biases of queries, keys and values, half of a head rotated, routers of sigmoids, a
- * shared expert, dense layers first, and a layer at the end that predicts further tokens. */
+/* glm.c - GLM-4.5 to 4.7, and Solar Open, which GGUF files call the same: biases of queries, keys and values,
+ * half of a head rotated, routers of sigmoids, a shared expert, dense layers first, and a layer at the end
+ * that predicts further tokens. */
 #include "tools/engine/model/config/config.h"
 
 /* GGUF files say by their tensors what is normed, and what has biases. */
@@ -26,6 +27,7 @@ static void read_glm4moe(struct kt_settings *s, struct kt_engine_config *c)
 }
 
 const struct kt_family kt_family_glm4moe = {.name = "glm4moe",
-                                            .classes = " Glm4MoeForCausalLM ",
-                                            .names = {.norms[KT_NORM_BEFORE_FFN].gguf = "post_attention_norm"},
+                                            .classes = " Glm4MoeForCausalLM SolarOpenForCausalLM ",
+                                            .names = {.norms[KT_NORM_BEFORE_FFN].gguf =
+                                                          "post_attention_norm"},
                                             .read = read_glm4moe};

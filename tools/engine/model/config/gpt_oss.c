@@ -8,9 +8,7 @@ static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
     uint64_t window = kt_settings_need(s, "attention.sliding_window", "sliding_window");
     if (window == 0)
         kt_settings_fail(s, KT_E_FORMAT, "a sliding window of 0 tokens");
-    if (!kt_engine_config_layer_types(s, c, window))
-        for (uint32_t i = 0; i < c->n_layers; i++)
-            c->layers[i].window = kt_engine_config_slides(s, i, 2) ? window : 0;
+    kt_engine_config_turns(s, c, window, 2);
 }
 
 /* Published models have these two, and kernels have them built in. */

@@ -35,13 +35,13 @@ const struct kt_family kt_family_granite = {.name = "granite",
                                             .gguf_pairing = KT_ROPE_NORM,
                                             .json_pairing = KT_ROPE_NEOX,
                                             .read = read_granite};
-const struct kt_family kt_family_granitemoe = {
-    .name = "granitemoe",
-    .classes = " GraniteMoeForCausalLM GraniteMoeSharedForCausalLM ",
-    .gguf_pairing = KT_ROPE_NORM,
-    .json_pairing = KT_ROPE_NEOX,
-    .names = {.json_router = "block_sparse_moe.router.layer",
-              .json_shared = "shared_mlp",
-              .json_both = "input_linear",
-              .json_down = "output_linear"},
-    .read = read_granitemoe};
+const struct kt_family kt_family_granitemoe = {.name = "granitemoe",
+                                               .classes =
+                                                   " GraniteMoeForCausalLM GraniteMoeSharedForCausalLM ",
+                                               .gguf_pairing = KT_ROPE_NORM,
+                                               .json_pairing = KT_ROPE_NEOX,
+                                               .names = {.json_router = "block_sparse_moe.router.layer",
+                                                         .json_shared = "shared_mlp",
+                                                         .json_both = "input_linear",
+                                                         .json_down = "output_linear"},
+                                               .read = read_granitemoe};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* llama.c - Llama, Mistral's dense models of the same kind, and Mixtral. */
+/* llama.c - Llama, Mistral's dense models of the same kind, Mixtral, and Ministral 3, whose queries grow with
+ * their position. */
 #include "tools/engine/model/config/config.h"
 
 #include <string.h>
@@ -41,3 +42,32 @@ const struct kt_family kt_family_llama = {.name = "llama",
                                           .json_pairing = KT_ROPE_NEOX,
                                           .names = {.json_router = "block_sparse_moe.gate"},
                                           .read = read_llama};
+
+static void read_ministral(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t window = kt_settings_uint(s, NULL, "sliding_window", 0);
+    (void)kt_settings_has(s, NULL, "layer_types"); /* which its class ignores */
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].window = window;
+    if (!s->is_gguf)
+        c->attention.biases = KT_BIASES_NONE;
+    if (strcmp(s->architecture, "Ministral3ForCausalLM") == 0)
+        kt_engine_config_need_rope(s);
+    kt_engine_config_growth(s, c);
+    if (s->is_gguf && c->rope.scaling == KT_ROPE_YARN) {
+        c->rope.mscale = 1;
+        c->rope.mscale_all_dim = kt_settings_real(s, "rope.scaling.yarn_log_multiplier", NULL, 0);
+    }
+}
+
+/* Of models that see images. */
+static const char *const skipped[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                      "model.multi_modal_projector.", NULL};
+
+const struct kt_family kt_family_ministral = {.name = "mistral3",
+                                              .classes =
+                                                  " Ministral3ForCausalLM Mistral3ForConditionalGeneration ",
+                                              .gguf_pairing = KT_ROPE_NORM,
+                                              .json_pairing = KT_ROPE_NEOX,
+                                              .names = {.skipped = skipped},
+                                              .read = read_ministral};

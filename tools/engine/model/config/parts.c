@@ -48,19 +48,93 @@ bool kt_engine_config_slides(struct kt_settings *s, uint32_t layer, uint64_t fal
     return n == 0 || layer % n < n - 1;
 }
 
+void kt_engine_config_turns(struct kt_settings *s, struct kt_engine_config *c, uint64_t window,
+                            uint64_t pattern)
+{
+    if (kt_engine_config_layer_types(s, c, window)) {
+        (void)kt_settings_has(s, NULL, "sliding_window_pattern");
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].window = kt_engine_config_slides(s, i, pattern) ? window : 0;
+}
+
 void kt_engine_config_windows(struct kt_settings *s, struct kt_engine_config *c, uint64_t pattern)
 {
     uint64_t fallback = s->is_gguf || kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
     uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
-    if (!kt_engine_config_layer_types(s, c, window))
-        for (uint32_t i = 0; i < c->n_layers; i++)
-            c->layers[i].window = kt_engine_config_slides(s, i, pattern) ? window : 0;
+    kt_engine_config_turns(s, c, window, pattern);
+}
+
+void kt_engine_config_unrotated(struct kt_engine_config *c)
+{
+    bool slides_any = false;
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        slides_any |= c->layers[i].window > 0;
+    for (uint32_t i = 0; i < c->n_layers && slides_any; i++)
+        if (c->layers[i].window == 0)
+            c->layers[i].rope = KT_LAYER_ROPE_NONE;
+}
+
+bool kt_engine_config_mlp_types(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t n = kt_settings_count(s, NULL, "mlp_layer_types");
+    if (n > 0 && n != c->n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "mlp_layer_types has %" PRIu64 " layers of %u", n, c->n_layers);
+    for (uint32_t i = 0; i < n && s->status == KT_OK; i++) {
+        char type[16];
+        kt_settings_text(s, NULL, "mlp_layer_types", i, type, sizeof(type));
+        c->layers[i].dense = strcmp(type, "dense") == 0;
+        if (!c->layers[i].dense && strcmp(type, "sparse") != 0)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "the kind '%s' of layer %u is not computed", type, i);
+    }
+    return n > 0;
+}
+
+void kt_engine_config_heads(struct kt_settings *s, struct kt_engine_config *c, const char *json)
+{
+    uint64_t n = kt_settings_count(s, NULL, json);
+    if (n > 0 && n < c->n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "%s names %" PRIu64 " layers of %u", json, n, c->n_layers);
+    for (uint32_t i = 0; i < c->n_layers && s->status == KT_OK; i++) {
+        struct kt_attention_config *a = &c->layers[i].attention;
+        uint64_t heads = kt_settings_uint_at(s, "attention.head_count", json, i, a->n_heads);
+        uint64_t keys = kt_settings_uint_at(s, "attention.head_count_kv", NULL, i, a->n_kv_heads);
+        a->n_heads = heads < UINT32_MAX ? (uint32_t)heads : 0;
+        a->n_kv_heads = keys < UINT32_MAX ? (uint32_t)keys : 0;
+    }
+}
+
+void kt_engine_config_need_rope(struct kt_settings *s)
+{
+    if (!s->is_gguf && !kt_settings_json(s, "rope_scaling") && !kt_settings_json(s, "rope_parameters"))
+        kt_settings_fail(s, KT_E_FORMAT, "rope_scaling is missing");
+}
+
+void kt_engine_config_growth(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_growth_config *g = &c->attention.growth;
+    g->rate = kt_settings_real(s, "attention.temperature_scale", "rope_scaling/llama_4_scaling_beta", 0);
+    g->length = kt_settings_real(s, "attention.temperature_length",
+                                 "rope_scaling/original_max_position_embeddings", 0);
+    g->growth = g->rate != 0 ? KT_GROWTH_LOG : KT_GROWTH_NONE;
+    if (g->rate != 0 && !(g->length > 0))
+        kt_settings_fail(s, KT_E_FORMAT, "%s is %g, and %s is missing or 0",
+                         s->is_gguf ? "attention.temperature_scale" : "llama_4_scaling_beta", g->rate,
+                         s->is_gguf ? "attention.temperature_length" : "original_max_position_embeddings");
 }
 
 void kt_engine_config_biases(struct kt_settings *s, struct kt_engine_config *c)
 {
     if (!s->is_gguf && !kt_settings_flag(s, NULL, "attention_bias", false))
         c->attention.biases = KT_BIASES_NONE;
+}
+
+void kt_engine_config_stretch_base(struct kt_engine_config *c, double alpha)
+{
+    double size = c->rope.size;
+    if (alpha > 0 && size > 2)
+        c->rope.base *= pow(alpha, size / (size - 2));
 }
 
 /* ---- routers ---- */
@@ -104,13 +178,15 @@ void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_con
 
 void kt_engine_config_shared(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t fallback = kt_settings_is_null(s, "n_shared_experts") ? 0 : c->defaults->n_shared;
-    uint64_t n = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", fallback);
+    static const char *const names[] = {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"};
+    uint64_t n = kt_settings_uint(s, "expert_shared_count", NULL, c->defaults->n_shared);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !s->is_gguf; i++)
+        n = kt_settings_is_null(s, names[i]) ? 0 : kt_settings_uint(s, NULL, names[i], n);
     uint64_t width = kt_settings_uint(s, "expert_feed_forward_length", "moe_intermediate_size", 0);
     if (n > 64 || width > 1 << 24)
         kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " shared experts of %" PRIu64 " numbers", n, width);
     c->has_shared = n > 0;
-    c->shared_width = n * width;
+    c->shared_width = kt_settings_uint(s, "expert_shared_feed_forward_length", NULL, n * width);
 }
 
 /* ---- norms and factors ---- */
@@ -180,7 +256,7 @@ static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
                    s->is_gguf ? "blk." : "layers.", c->n_layers, s->is_gguf ? "nextn." : "");
     c->has_mtp = named ? has_tensor(s, "mtp.fc.weight") : c->n_skipped > 0 && has_tensor(s, joint);
     /* It stands a token behind, and only differences of positions count in it. */
-    c->has_mtp = c->has_mtp && c->attention.growth.growth == KT_GROWTH_NONE;
+    c->has_mtp = c->has_mtp && !c->family->skips_mtp && c->attention.growth.growth == KT_GROWTH_NONE;
     c->layers[c->n_layers] =
         (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
                                  .dense = c->n_experts == 0,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qwen.c - Qwen 3 with experts and without, and Qwen 2, whose queries, keys and values have biases. */
+/* qwen.c - Qwen 3 and Qwen 2, with experts and without. Queries, keys and values of Qwen 2 have biases, and
+ * its experts a shared one with a gate. */
 #include "tools/engine/model/config/config.h"
 
 /* A window is there if use_sliding_window says so: of the layers that layer_types names, or else of those
@@ -47,6 +48,22 @@ static void read_qwen3moe(struct kt_settings *s, struct kt_engine_config *c)
     kt_engine_config_sparse_layers(s, c);
 }
 
+/* Of the first max_window_layers every second one slides. */
+static void read_qwen2moe(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t window = read_window(s, c), n = kt_settings_uint(s, NULL, "max_window_layers", 28);
+    if (!s->is_gguf && !kt_engine_config_layer_types(s, c, window))
+        for (uint32_t i = 0; i < c->n_layers && i < n; i += 2)
+            c->layers[i].window = window;
+    if (!s->is_gguf)
+        c->attention.biases = kt_settings_flag(s, NULL, "qkv_bias", true) ? KT_BIASES_QKV : KT_BIASES_NONE;
+    c->router.normalizes = kt_settings_flag(s, "expert_weights_norm", "norm_topk_prob", false);
+    c->shared_width = kt_settings_uint(s, "expert_shared_feed_forward_length",
+                                       "shared_expert_intermediate_size", c->defaults->shared_width);
+    c->has_shared = c->gates_shared = true;
+    kt_engine_config_sparse_layers(s, c);
+}
+
 void kt_engine_config_sparse_layers(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t step = kt_settings_uint(s, NULL, "decoder_sparse_step", 1);
@@ -69,3 +86,7 @@ const struct kt_family kt_family_qwen3 = {.name = "qwen3",
 const struct kt_family kt_family_qwen2 = {.name = "qwen2",
                                           .classes = " Qwen2ForCausalLM ",
                                           .read = read_qwen2};
+const struct kt_family kt_family_qwen2moe = {.name = "qwen2moe",
+                                             .classes = " Qwen2MoeForCausalLM ",
+                                             .names = {.json_shared = "mlp.shared_expert"},
+                                             .read = read_qwen2moe};

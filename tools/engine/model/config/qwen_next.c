@@ -117,10 +117,10 @@ static void read_qwen35(struct kt_settings *s, struct kt_engine_config *c)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "mlp_only_layers is not computed for Qwen 3.5");
 }
 
-#define NAMES                                                                                           \
-    {                                                                                                   \
-        .norms[KT_NORM_BEFORE_FFN].gguf = "post_attention_norm", .json_shared = "mlp.shared_expert", .skipped = skipped, \
-        .json_mtp = true                                                                                \
+#define NAMES                                                                                        \
+    {                                                                                                \
+        .norms[KT_NORM_BEFORE_FFN].gguf = "post_attention_norm", .json_shared = "mlp.shared_expert", \
+        .skipped = skipped, .json_mtp = true                                                         \
     }
 
 const struct kt_family kt_family_qwen3next = {.name = "qwen3next",

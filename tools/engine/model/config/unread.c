@@ -123,6 +123,7 @@ static const struct known json[] = {
     {"logits_scaling", ONE},
     {"mlp_only_layers", ZERO},
     {"moe_layer_freq", ONE},
+    {"moe_router_logit_softcapping", ZERO},
     {"n_group", ONE},
     {"n_shared_experts", ZERO},
     {"no_rope_layers", ZERO},
