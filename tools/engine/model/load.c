@@ -83,13 +83,18 @@ enum kt_status kt_block_load(struct kt_model *m, uint32_t layer, struct kt_block
     if (status == KT_OK)
         status = load_place(m, layer, KT_HALF_FFN, &b->places[KT_HALF_FFN], error);
     if (status == KT_OK)
-        status = load_scale(m, layer, &b->places[KT_HALF_FFN], error);
-    return status == KT_OK ? kt_ffn_load(m, layer, b, error) : status;
+        status = kt_ffn_load(m, layer, b, error);
+    if (status == KT_OK && m->inputs)
+        status = kt_layer_input_load(m, layer, b, error);
+    if (status == KT_OK)
+        status = load_scale(m, layer, b->input ? kt_layer_input_place(b->input) : &b->places[KT_HALF_FFN],
+                            error);
+    return status;
 }
 
 /* ---- before and behind the layers ---- */
 
-static void end_name(const struct kt_engine_config *c, const char *gguf, const char *json, char *name)
+void kt_end_name(const struct kt_engine_config *c, const char *gguf, const char *json, char *name)
 {
     snprintf(name, KT_WEIGHT_NAME, "%s%s", c->is_gguf ? "" : c->json_stem, c->is_gguf ? gguf : json);
 }
@@ -103,9 +108,9 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME];
     const float *bias = NULL;
     struct kt_view view;
-    end_name(c, "token_embd",
+    kt_end_name(c, "token_embd",
              c->family->names.json_embedding ? c->family->names.json_embedding : "embed_tokens", embedding);
-    end_name(c, "output_norm", "norm", norm);
+    kt_end_name(c, "output_norm", "norm", norm);
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
     if (status != KT_OK)
         return status;
@@ -177,6 +182,8 @@ enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
     if (!model->used || !model->blocks)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
     enum kt_status status = load_ends(model, error);
+    if (status == KT_OK && model->config.input_size > 0)
+        status = kt_inputs_load(model, error);
     if (status == KT_OK)
         status = load_rope(model, error);
     for (uint32_t i = 0; i < model->config.n_layers && status == KT_OK; i++)

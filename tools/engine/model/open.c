@@ -194,7 +194,7 @@ static void sum_up(struct kt_model *m)
         plan->buffer_size += plan->node[i].buffer_size;
         plan->row_size += kt_page_rest(plan->node[i].buffer_size);
     }
-    plan->mapped_size += m->embedding.size;
+    plan->mapped_size += m->embedding.size + (m->inputs ? kt_inputs_size(m->inputs) : 0);
     plan->total =
         plan->weight_size + plan->cache_size + plan->buffer_size + plan->row_size + plan->mapped_size;
     plan->max_tokens = m->params.max_tokens;

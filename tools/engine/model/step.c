@@ -26,7 +26,9 @@ enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
         status = kt_slice_settle(s, KT_HALF_MIXER, error);
     if (status == KT_OK)
         status = kt_ffn_run(s, error);
-    return status == KT_OK ? kt_slice_settle(s, KT_HALF_FFN, error) : status;
+    if (status == KT_OK)
+        status = kt_slice_settle(s, KT_HALF_FFN, error);
+    return status == KT_OK && s->block->input ? kt_layer_input_run(s, error) : status;
 }
 
 /* ---- hidden states ---- */
@@ -160,6 +162,8 @@ static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
         }
     }
     enum kt_status status = kt_slice_run_tokens(s, kt_slice_embed, error);
+    if (status == KT_OK && m->inputs)
+        status = kt_inputs_prepare(s, error);
     for (uint32_t i = 0; i < m->config.n_layers && status == KT_OK; i++) {
         s->layer = i;
         s->block = &m->blocks[i];

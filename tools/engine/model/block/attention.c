@@ -54,6 +54,8 @@ static uint32_t fields(const struct kt_engine_config *config, uint32_t layer, ui
                        struct kt_kv_field *out)
 {
     const struct kt_attention_config *c = &config->layers[layer].attention;
+    if (config->layers[layer].shares > 0)
+        return 0;
     out[0] = (struct kt_kv_field){.kind = KT_KV_ROWS,
                                   .layout = KT_KV_KEY,
                                   .dtype = cache_dtype,
@@ -85,9 +87,10 @@ static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct atte
         return KT_OK;
     name_part(m, names->json_query_norm, "q_norm", query, sizeof(query));
     name_part(m, names->json_key_norm, "k_norm", key, sizeof(key));
+    bool has_keys = m->config.layers[layer].shares == 0;
     enum kt_status status = kt_load_vector(m, layer, "attn_q_norm", query, 1,
                                            whole ? query_width(c) : c->head_size, &a->query_norm, error);
-    return status == KT_OK ? kt_load_vector(m, layer, "attn_k_norm", key, 1,
+    return status == KT_OK && has_keys ? kt_load_vector(m, layer, "attn_k_norm", key, 1,
                                             whole ? key_width(c) : c->head_size, &a->key_norm, error)
                            : status;
 }
@@ -99,6 +102,7 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
     const struct kt_attention_config *c = &m->config.layers[layer].attention;
     uint64_t hidden = m->config.hidden_size, q = query_width(c), k = key_width(c), v = value_width(c);
     const uint64_t gates = c->gate == KT_OUTPUT_GATE_HEADS ? c->n_heads : output_width(c);
+    const bool has_keys = m->config.layers[layer].shares == 0;
     const bool joined = is_joined(m), has_gate = c->gate > KT_OUTPUT_GATE_JOINED;
     const struct {
         const char *gguf, *own, *json;
@@ -109,8 +113,9 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
     } all[] = {{"attn_qkv", names->json_joined, "", q + k + v, hidden, &a->joined, KT_BIASES_QKV, joined},
                {"attn_q", NULL, "q_proj", q * (c->gate == KT_OUTPUT_GATE_JOINED ? 2 : 1), hidden, &a->q,
                 KT_BIASES_QKV, !joined},
-               {"attn_k", NULL, "k_proj", k, hidden, &a->k, KT_BIASES_QKV, !joined},
-               {"attn_v", NULL, "v_proj", v, hidden, &a->v, KT_BIASES_QKV, !joined && !c->shares_keys},
+               {"attn_k", NULL, "k_proj", k, hidden, &a->k, KT_BIASES_QKV, !joined && has_keys},
+               {"attn_v", NULL, "v_proj", v, hidden, &a->v, KT_BIASES_QKV,
+                !joined && has_keys && !c->shares_keys},
                {"attn_output", names->json_output, "o_proj", hidden, output_width(c), &a->o, KT_BIASES_ALL,
                 true},
                {"attn_gate", names->json_gate, "g_proj", gates, hidden, &a->gate, UINT32_MAX, has_gate}};
@@ -127,6 +132,19 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
     return status;
 }
 
+/* Files may have keys and values of layers that take another one's; nobody reads them. */
+static void skip_keys(struct kt_model *m, uint32_t layer)
+{
+    static const struct kt_name names[] = {{"attn_k", "self_attn.k_proj"},
+                                           {"attn_v", "self_attn.v_proj"},
+                                           {"attn_k_norm", "self_attn.k_norm"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && m->config.layers[layer].shares > 0; i++) {
+        char name[KT_WEIGHT_NAME];
+        kt_weight_name(m, layer, names[i].gguf, names[i].json, name);
+        kt_model_mark_weight(m, name, true);
+    }
+}
+
 static enum kt_status create(struct kt_model *m, uint32_t layer, struct attention *a, struct kt_error *error)
 {
     const struct kt_attention_config *c = &m->config.layers[layer].attention;
@@ -139,7 +157,8 @@ static enum kt_status create(struct kt_model *m, uint32_t layer, struct attentio
         status = kt_load_vector(m, layer, "attn_sinks", json, 1, c->n_heads, &sinks, error);
     if (status != KT_OK)
         return status;
-    params.layer = layer;
+    const uint32_t shares = m->config.layers[layer].shares;
+    params.layer = shares > 0 ? shares - 1 : layer;
     params.value_field = 1;
     params.n_heads = c->n_heads;
     params.scale = c->scale;
@@ -166,6 +185,7 @@ static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *
     kt_model_need(m, KT_BUFFER_V, value_width(c));
     if (is_joined(m))
         kt_model_need(m, KT_BUFFER_ABSORBED, query_width(c) + key_width(c) + value_width(c));
+    skip_keys(m, layer);
     enum kt_status status = load_matrices(m, layer, a, error);
     if (status == KT_OK)
         status = load_norms(m, layer, a, error);
@@ -304,18 +324,20 @@ static enum kt_status prepare_keys(const struct kt_slice *s, struct kt_range ran
     float *q = s->model->buffers[KT_BUFFER_Q] + range.begin * query_width(c);
     float *k = s->model->buffers[KT_BUFFER_K] + range.begin * key_width(c);
     uint32_t n = range.end - range.begin;
+    const bool has_keys = s->block->config->shares == 0;
     enum kt_status status = KT_OK;
     for (int stage = 0; stage < 2 && status == KT_OK; stage++) {
         if (stage == (c->norms_rotated ? 1 : 0)) {
             status = norm_heads(s, q, a->query_norm, n, c->n_heads, error);
-            if (status == KT_OK)
+            if (status == KT_OK && has_keys)
                 status = norm_heads(s, k, a->key_norm, n, c->n_kv_heads, error);
             clip(q, n * query_width(c), c->clip);
-            clip(k, n * key_width(c), c->clip);
+            if (has_keys)
+                clip(k, n * key_width(c), c->clip);
         }
         if (status == KT_OK && stage == (c->norms_rotated ? 0 : 1)) {
             status = kt_slice_rotate(s, q, c->n_heads, c->head_size, range, error);
-            if (status == KT_OK)
+            if (status == KT_OK && has_keys)
                 status = kt_slice_rotate(s, k, c->n_kv_heads, c->head_size, range, error);
         }
     }
@@ -333,12 +355,14 @@ static enum kt_status place_heads(const struct kt_slice *s, struct kt_range rang
         status = part_rows(s, range, error);
     else if (c->gate == KT_OUTPUT_GATE_JOINED)
         status = run_joined_gate(s, range, KT_BUFFER_GATE, KT_BUFFER_Q, error);
-    if (status == KT_OK)
+    const bool has_keys = s->block->config->shares == 0;
+    if (status == KT_OK && has_keys)
         status = prepare_values(s, range, error);
     if (status == KT_OK)
         status = prepare_keys(s, range, error);
-    if (status == KT_OK)
-        status = kt_slice_write(s, 0, c->n_kv_heads, c->head_size, b[KT_BUFFER_K], range, error);
+    if (status != KT_OK || !has_keys)
+        return status;
+    status = kt_slice_write(s, 0, c->n_kv_heads, c->head_size, b[KT_BUFFER_K], range, error);
     return status == KT_OK ? kt_slice_write(s, 1, c->n_kv_heads, value_size(c), b[KT_BUFFER_V], range, error)
                            : status;
 }

@@ -25,6 +25,8 @@ enum kt_buffer {
     KT_BUFFER_LOGITS,  /**< of routers */
     KT_BUFFER_WEIGHTS, /**< of the chosen experts */
     KT_BUFFER_JOINT,   /**< what the block that predicts is given: a token and a hidden state */
+    KT_BUFFER_INPUTS,  /**< [layers * input_size] inputs of single layers */
+    KT_BUFFER_TABLE,   /**< the same, of which they are made */
     KT_BUFFER_EXPERTS, /**< [hidden_size] what experts give, where that is normed alone */
     KT_BUFFER_RESULT,  /**< [hidden_size] what a half of a layer gives, where that is not added at once */
     KT_BUFFERS
@@ -49,6 +51,7 @@ struct kt_block {
     void *mixer_weights; /**< of the mixer's own type */
     struct kt_place places[KT_HALVES];
     struct kt_ffn *ffn;
+    struct kt_layer_input *input; /**< NULL: none */
 };
 
 struct kt_model {
@@ -65,6 +68,7 @@ struct kt_model {
     float *ropes[KT_LAYER_ROPES]; /**< [max_tokens][rotated / 2][2]; NULL: no layer has it */
     struct kt_kv *kv;
     struct kt_block *blocks; /**< [n_layers] */
+    struct kt_inputs *inputs; /**< of single layers; NULL: none */
     struct kt_mtp *mtp;      /**< NULL: it was not asked for, or there is none */
     struct kt_kv *mtp_kv;    /**< its cache: sequences are behind those of sessions, see mtp.c */
     struct kt_model_plan plan;
@@ -177,6 +181,9 @@ struct kt_linear_output kt_slice_result(const struct kt_slice *slice, enum kt_ha
 bool kt_slice_adds(const struct kt_slice *slice, enum kt_half half);
 /** Norms KT_BUFFER_RESULT and adds it to KT_BUFFER_X, if the half put something there. */
 enum kt_status kt_slice_settle(const struct kt_slice *slice, enum kt_half half, struct kt_error *error);
+/** The same of tokens begin .. end - 1 and any place. */
+enum kt_status kt_slice_settle_place(const struct kt_slice *slice, struct kt_range range,
+                                     const struct kt_place *place, struct kt_error *error);
 /** The rows of the ids of a slice, tokens begin .. end - 1, to KT_BUFFER_X. */
 enum kt_status kt_slice_embed(const struct kt_slice *slice, struct kt_range range, struct kt_error *error);
 /** Scales and caps n rows of logits. */
@@ -213,6 +220,20 @@ enum kt_status kt_ffn_load(struct kt_model *model, uint32_t layer, struct kt_blo
 /** Norms KT_BUFFER_X into KT_BUFFER_H, which it reads, and gives kt_slice_result. */
 enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
 
+/* inputs.c: inputs of single layers */
+
+/** Bytes of the file that their table is. */
+uint64_t kt_inputs_size(const struct kt_inputs *inputs);
+enum kt_status kt_inputs_load(struct kt_model *model, struct kt_error *error);
+enum kt_status kt_layer_input_load(struct kt_model *model, uint32_t layer, struct kt_block *block,
+                                   struct kt_error *error);
+/** What is around what it adds. */
+struct kt_place *kt_layer_input_place(struct kt_layer_input *input);
+/** Makes those of a slice's tokens, whose embedding is in KT_BUFFER_X. */
+enum kt_status kt_inputs_prepare(const struct kt_slice *slice, struct kt_error *error);
+/** Adds what the layer makes of its own to KT_BUFFER_X. */
+enum kt_status kt_layer_input_run(const struct kt_slice *slice, struct kt_error *error);
+
 /* ---- loading -----------------------------------------------------------------------------------
  * Loading a layer makes the objects, reads vectors, and plans what is large; kt_model_finish() packs that,
  * after all is known to fit. */
@@ -223,6 +244,8 @@ enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
  * found. */
 void kt_weight_name(const struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                     char *name);
+/** The name of a weight before or behind the layers, load.c. */
+void kt_end_name(const struct kt_engine_config *config, const char *gguf, const char *json, char *name);
 /** Zeroed memory that lives as long as the model; NULL: none. */
 void *kt_model_alloc(struct kt_model *model, uint64_t n, uint64_t size);
 /** What the library takes more than `size` bytes, as it takes whole pages. */

@@ -18,8 +18,8 @@ struct kt_linear_output kt_slice_result(const struct kt_slice *s, enum kt_half h
     return kt_slice_output(linear, s->model->buffers[adds ? KT_BUFFER_X : KT_BUFFER_RESULT], adds);
 }
 
-static enum kt_status settle(const struct kt_slice *s, struct kt_range range, const struct kt_place *place,
-                             struct kt_error *error)
+enum kt_status kt_slice_settle_place(const struct kt_slice *s, struct kt_range range,
+                                     const struct kt_place *place, struct kt_error *error)
 {
     uint64_t size = s->model->config.hidden_size, first = range.begin * size;
     float *x = s->model->buffers[KT_BUFFER_X] + first, *f = s->model->buffers[KT_BUFFER_RESULT] + first;
@@ -34,12 +34,12 @@ static enum kt_status settle(const struct kt_slice *s, struct kt_range range, co
 
 static enum kt_status settle_mixer(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
-    return settle(s, range, &s->block->places[KT_HALF_MIXER], error);
+    return kt_slice_settle_place(s, range, &s->block->places[KT_HALF_MIXER], error);
 }
 
 static enum kt_status settle_ffn(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
-    return settle(s, range, &s->block->places[KT_HALF_FFN], error);
+    return kt_slice_settle_place(s, range, &s->block->places[KT_HALF_FFN], error);
 }
 
 enum kt_status kt_slice_settle(const struct kt_slice *s, enum kt_half half, struct kt_error *error)

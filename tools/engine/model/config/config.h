@@ -96,6 +96,7 @@ struct kt_layer_config {
     bool dense;      /**< a dense network instead of experts */
     uint64_t window; /**< tokens that a query sees, its own among them; 0: all */
     uint32_t rope;   /**< enum kt_layer_rope */
+    uint32_t shares; /**< 1 + the layer before whose keys and values it has; 0: its own */
     uint32_t norms;  /**< of enum kt_norm_place, a bit each */
     struct kt_residual_config residual[KT_HALVES];
     /** kt_engine_config.attention, unless the family's read_layers changed it. */
@@ -178,6 +179,7 @@ struct kt_engine_config {
     bool has_shared;                    /**< an expert that every token goes through */
     bool gates_shared;                  /**< its output is multiplied by the sigmoid of one number */
     bool has_expert_biases;             /**< routers and experts must have biases */
+    uint32_t input_size;                /**< of inputs of single layers; 0: there are none */
     uint32_t gating;                    /**< enum kt_gating, of dense networks and shared experts */
     bool has_head_bias;                 /**< the head must have one */
     bool has_mlp_biases;                /**< dense networks and shared experts may have biases */

@@ -37,17 +37,34 @@ static void read_ropes(struct kt_settings *s, struct kt_engine_config *c)
         c->layers[i].rope = c->layers[i].window > 0 ? KT_LAYER_ROPE_WINDOW : KT_LAYER_ROPE;
 }
 
+/* The last layers have keys and values of the last one of their type before them. */
+static void share_keys(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t n = kt_settings_uint(s, "attention.shared_kv_layers", "num_kv_shared_layers", 0);
+    uint32_t last[2] = {0, 0}, first = n < c->n_layers ? c->n_layers - (uint32_t)n : 0;
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bool is_full = c->layers[i].window == 0;
+        if (i < first)
+            last[is_full] = i + 1;
+        else
+            c->layers[i].shares = last[is_full];
+        if (i >= first && last[is_full] == 0)
+            kt_settings_fail(s, KT_E_FORMAT, "layer %u shares keys and values, but no layer before it has "
+                             "such ones", i);
+    }
+    /* These have networks that are twice as wide. */
+    if (kt_settings_flag(s, NULL, "use_double_wide_mlp", false))
+        c->dense_width = 0;
+}
+
 static void read_gemma4(struct kt_settings *s, struct kt_engine_config *c)
 {
     char bidirectional[16];
     kt_settings_text(s, NULL, "use_bidirectional_attention", 0, bidirectional, sizeof(bidirectional));
     if (strcmp(bidirectional, "all") == 0) /* "vision": only tokens of images see later ones */
         kt_settings_fail(s, KT_E_UNSUPPORTED, "use_bidirectional_attention 'all' is not computed");
-    if (kt_settings_uint(s, "attention.shared_kv_layers", "num_kv_shared_layers", 0) > 0)
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "layers that share keys and values are not computed");
-    if (kt_settings_uint(s, "embedding_length_per_layer_input", "hidden_size_per_layer_input",
-                         s->is_gguf ? 0 : 256) > 0)
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "inputs of single layers are not computed");
+    c->input_size = (uint32_t)kt_settings_uint(s, "embedding_length_per_layer_input",
+                                               "hidden_size_per_layer_input", s->is_gguf ? 0 : 256);
     kt_engine_config_biases(s, c);
     kt_engine_config_scale_embedding(c);
     kt_engine_config_windows(s, c, 6);
@@ -63,6 +80,7 @@ static void read_gemma4(struct kt_settings *s, struct kt_engine_config *c)
     c->has_layer_scales = true;
     read_experts(s, c);
     read_ropes(s, c);
+    share_keys(s, c);
 }
 
 static bool has_values(const struct kt_settings *s, uint32_t layer)
