@@ -237,8 +237,11 @@ class Routers:
 
     @staticmethod
     def choose(module, *args):
+        hidden, *rest = args
+        if type(module).__name__ == "AfmoeTokenChoiceRouter":  # which wants sequences
+            hidden = hidden[None]
         with torch.no_grad():
-            return next(out for out in module.forward(*args) if not out.is_floating_point()).sort(-1).values
+            return next(out for out in module.forward(hidden, *rest) if not out.is_floating_point()).sort(-1).values
 
 
 def settle(model, table):

@@ -269,6 +269,36 @@ def route_normed(module):
     return {name + ".forward": forward}
 
 
+def correct_afmoe_weights(module):
+    """What corrects the choice of experts is in their weights, too."""
+    def forward(self, states, correction):
+        logits = self.gate(states.view(-1, states.shape[-1]))
+        weights, ids = (logits.sigmoid() + correction).topk(self.top_k, dim=1)
+        return logits, weights / weights.sum(-1, keepdim=True) * self.route_scale, ids
+    return {find_class(module, "TokenChoiceRouter") + ".forward": forward}
+
+
+def choose_by_sigmoids(module):
+    """The correction is added to sigmoids instead of logits."""
+    def forward(self, states):
+        logits = torch.nn.functional.linear(states.reshape(-1, self.hidden_dim), self.weight)
+        ids = (logits.sigmoid() + self.e_score_correction_bias).topk(self.top_k, dim=-1)[1]
+        return logits, logits.gather(1, ids).sigmoid(), ids
+    return {find_class(module, "TopKRouter") + ".forward": forward}
+
+
+def rotate_cohere_halves(module):
+    """Rotated pairs are half a head apart instead of neighbors; cosines stand in pairs."""
+    def rotate(q, k, cos, sin, unsqueeze_dim=1):
+        cos, sin = (torch.cat((x[..., ::2],) * 2, -1).unsqueeze(unsqueeze_dim) for x in (cos, sin))
+
+        def turn(x):
+            first, second = x.chunk(2, -1)
+            return x * cos + torch.cat((-second, first), -1) * sin
+        return turn(q), turn(k)
+    return {"apply_rotary_pos_emb": rotate}
+
+
 class Changed:
     """A module but for some of its names."""
 

@@ -281,7 +281,8 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
     c->context_length = need_or(s, "context_length", "max_position_embeddings", c->defaults->context);
     a->n_heads = saturate(kt_settings_need(s, "attention.head_count", "num_attention_heads"));
     read_heads(s, c);
-    if (s->is_gguf && !kt_settings_has(s, "attention.layer_norm_rms_epsilon", NULL))
+    if (s->is_gguf && !kt_settings_has(s, "attention.layer_norm_rms_epsilon", NULL) &&
+        !(c->family->layer_norms && kt_settings_has(s, "attention.layer_norm_epsilon", NULL)))
         kt_settings_fail(s, KT_E_FORMAT, "%s.attention.layer_norm_rms_epsilon is missing", s->architecture);
     c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", c->defaults->eps);
     const json_t *tie = json_object_get(s->root, "tie_word_embeddings");

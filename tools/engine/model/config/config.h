@@ -233,6 +233,7 @@ struct kt_family {
     /** "rope_parameters" of config.json may have an object for each type of layer: the rope is that of
      * "full_attention", the window's that of "sliding_attention". */
     bool ropes_by_type;
+    bool layer_norms;    /**< GGUF files may have the epsilon of LayerNorm instead of the other one */
     bool heads_by_layer; /**< layers differ in them, and read_layers reads that */
     bool skips_mtp;      /**< blocks that predict tokens after the next are left out */
 };
@@ -319,6 +320,7 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_smollm3, kt_family_olmoe, kt_family_sarvam, kt_family_seed_oss, kt_family_laguna,
     kt_family_mimo, kt_family_mellum, kt_family_ministral, kt_family_mistral4;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
-    kt_family_phimoe, kt_family_gemma3, kt_family_gemma4;
+    kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint,
+    kt_family_kolibri, kt_family_cohere2_moe;
 
 #endif
