@@ -299,6 +299,16 @@ def rotate_cohere_halves(module):
     return {"apply_rotary_pos_emb": rotate}
 
 
+def weigh_outputs(module):
+    """Weights multiply what experts give instead of what they read."""
+    def forward(self, states):
+        states = states.reshape(-1, self.hidden_dim)
+        scores, logits = self.router(states)
+        out = self.experts(states.repeat(scores.shape[1], 1)) * scores.transpose(0, 1).reshape(-1, 1)
+        return self.shared_expert(states) + out.reshape(scores.shape[1], *states.shape).sum(dim=0), logits
+    return {"Llama4TextMoe.forward": forward}
+
+
 class Changed:
     """A module but for some of its names."""
 

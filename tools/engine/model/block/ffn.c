@@ -390,6 +390,27 @@ static enum kt_status prepare(const struct kt_slice *s, struct kt_error *error)
     return status == KT_OK ? choose_experts(s, all, error) : status;
 }
 
+/* The weight of a token's only expert goes into what that reads. */
+static enum kt_status weigh_input(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    uint64_t size = m->config.hidden_size;
+    float *rows = m->buffers[KT_BUFFER_H] + tokens.begin * size;
+    float *weights = m->buffers[KT_BUFFER_WEIGHTS] + tokens.begin;
+    struct kt_rows_gate job = KT_ROWS_GATE_INIT;
+    job.gating = KT_GATING_PLAIN;
+    job.n_rows = tokens.end - tokens.begin;
+    job.size = (uint32_t)size;
+    job.one_gate = 1;
+    job.input = (struct kt_rows_input){.data = rows, .dtype = KT_DTYPE_F32};
+    job.gate = (struct kt_rows_input){.data = weights, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = rows, .dtype = KT_DTYPE_F32};
+    enum kt_status status = kt_rows_gate(m->rows, &job, error);
+    for (uint32_t t = 0; t < job.n_rows && status == KT_OK; t++)
+        weights[t] = 1;
+    return status;
+}
+
 static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *error)
 {
     struct kt_model *m = s->model;
@@ -441,6 +462,8 @@ enum kt_status kt_ffn_run(const struct kt_slice *s, struct kt_error *error)
         status = kt_slice_run_tokens(s, settle_dense, error);
     if (status == KT_OK && ffn->experts_before.is_there)
         status = kt_slice_run_tokens(s, norm_for_experts, error);
+    if (status == KT_OK && ffn->experts && s->model->config.router.weighs_input)
+        status = kt_slice_run_tokens(s, weigh_input, error);
     if (status == KT_OK && ffn->experts)
         status = run_experts(s, error);
     return status == KT_OK && ffn->experts_after.is_there ? kt_slice_run_tokens(s, settle_experts, error)

@@ -124,6 +124,7 @@ struct kt_router_config {
     bool normalizes; /**< weights of the chosen experts sum up to `scale` */
     float scale;
     float near;             /**< of KT_ROUTING_MIXER */
+    bool weighs_input;      /**< what experts read is multiplied by their weight, not what they give */
     bool scales_input;      /**< what KT_NORM_ROUTER gives is divided by the root of the hidden size */
     bool has_expert_scales; /**< weights are multiplied by a number of the expert */
     bool has_correction;    /**< a number for each expert that counts in the choice only */
@@ -321,6 +322,6 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_mimo, kt_family_mellum, kt_family_ministral, kt_family_mistral4;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
     kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint,
-    kt_family_kolibri, kt_family_cohere2_moe;
+    kt_family_kolibri, kt_family_cohere2_moe, kt_family_llama4;
 
 #endif

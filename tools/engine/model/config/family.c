@@ -15,7 +15,8 @@ static const struct kt_family *const families[] =
      &kt_family_mimo,      &kt_family_mellum,     &kt_family_ministral,  &kt_family_mistral4,
      &kt_family_granite,   &kt_family_granitemoe, &kt_family_olmo2,      &kt_family_flex_olmo,
      &kt_family_phimoe,    &kt_family_gemma3,     &kt_family_gemma4,
-     &kt_family_afmoe,     &kt_family_flint,      &kt_family_kolibri,    &kt_family_cohere2_moe};
+     &kt_family_afmoe,     &kt_family_flint,      &kt_family_kolibri,    &kt_family_cohere2_moe,
+     &kt_family_llama4};
 
 const struct kt_family *kt_family_find(const char *name, bool is_gguf)
 {
