@@ -27,17 +27,22 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
             ("qwen3", {}), ("qwen3", {"use_sliding_window": True, "max_window_layers": 1}), ("qwen3moe", {}),
             ("qwen3moe", {"use_sliding_window": True}), ("gpt-oss", {}), ("glm4moe", {}), ("glm4moe", {"n_group": 4}),
             ("minimax-m2", {}), ("deepseek-v3", {}), ("deepseek-v2", {}), ("glm-4.7-flash", {}), ("qwen3next", {}),
-            ("qwen35moe", {}), ("qwen35", {}), ("qwen2moe", {}), ("qwen2moe", {"use_sliding_window": True, "num_hidden_layers": 4}), ("dots1", {}),
+            ("qwen35moe", {}), ("qwen35", {}), ("qwen2moe", {}),
+            ("qwen2moe", {"use_sliding_window": True, "num_hidden_layers": 4}), ("dots1", {}),
             ("dots1", {"sliding_window": 32}),
             ("ernie4_5", {}), ("ernie4_5-moe", {}), ("hunyuan-moe", {}), ("hunyuan-dense", {}), ("hy_v3", {}),
-            ("exaone-moe", {}), ("smollm3", {}), ("olmoe", {}), ("solar-open", {}), ("seed-oss", {}), ("sarvam-moe", {}),
-            ("laguna", {}), ("mimo2", {}), ("mellum", {}), ("ministral3", {}), ("mistral4", {}), ("sarvam-mla", {})]
+            ("exaone-moe", {}), ("smollm3", {}), ("olmoe", {}), ("solar-open", {}), ("seed-oss", {}),
+            ("sarvam-moe", {}),
+            ("laguna", {}), ("mimo2", {}), ("mellum", {}), ("ministral3", {}), ("mistral4", {}), ("sarvam-mla", {}),
+            ("exaone4", {"num_hidden_layers": 4}),
+            ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {})]
 # Training, generation, names; what is read as lists, by other tests.
 HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
             "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
             "pad_token_id", "bos_token_id", "eos_token_id", "layer_types", "mlp_layer_types", "rope_parameters",
-            "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id", "eod_token_id", "residual_dropout",
-            "enable_moe_fp32_combine", "mtp_layer_types", "mtp_mlp_layer_types"}
+            "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id", "eod_token_id",
+            "residual_dropout",
+            "enable_moe_fp32_combine", "embd_pdrop", "resid_pdrop", "mtp_layer_types", "mtp_mlp_layer_types"}
 # Of these the engine takes what tensors have; what config.json says besides must be the same.
 TENSORS = {"vocab_size", "intermediate_size", "moe_intermediate_size", "q_lora_rank"}
 REQUIRED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_rope_head_dim",
@@ -47,12 +52,14 @@ REQUIRED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_
 REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM": {"num_experts_per_tok"},
                "DeepseekV3ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "Glm4MoeLiteForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
+               "AXK1ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "Ministral3ForCausalLM": {"rope_scaling"}, "Mistral4ForCausalLM": {"rope_scaling"}}
 # What a class has and does not use, or what follows from another key.
 UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM",
-                          "Mistral4ForCausalLM", "SarvamMLAForCausalLM")}
+                          "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM")}
 UNUSED_OF["Mistral4ForCausalLM"] |= {"partial_rotary_factor"}
+UNUSED_OF["Phi3ForCausalLM"] = {"original_max_position_embeddings"}
 # Nothing without use_sliding_window, of classes that have it.
 SLIDING = {"max_window_layers", "sliding_window"}
 # Keys of config.json that are not fields of a class: where its own name of the thing is another, or it is read by
@@ -62,11 +69,13 @@ ALIASES = {"num_local_experts": ("num_experts", "n_routed_experts"), "num_mtp_la
            "n_shared_experts": ("num_shared_experts",)}
 ROPE = {"rope_scaling": None, "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
 OTHERS = {"hidden_act": "gelu", "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
-          "num_nextn_predict_layers": 2, "max_window_layers": 1, "moe_layer_end_index": 1, "moe_norm_min": 1.0, "moe_router_logit_softcapping": 5.0, "rope_scaling": {"rope_type": "linear", "factor": 3}}
+          "num_nextn_predict_layers": 2, "max_window_layers": 1, "moe_layer_end_index": 1,
+          "moe_norm_min": 1.0, "moe_router_logit_softcapping": 5.0, "rope_scaling": {"rope_type": "linear", "factor": 3}}
 
 
 def open_class(config):
-    return type(transformers.AutoConfig.for_model(config["model_type"]))(**{k: v for k, v in config.items() if k not in ("architectures", "model_type")})
+    given = {k: v for k, v in config.items() if k not in ("architectures", "model_type")}
+    return type(transformers.AutoConfig.for_model(config["model_type"]))(**given)
 
 
 def fields_of(config):
@@ -102,6 +111,14 @@ def other_than(key, value):
     return value + 1 if isinstance(value, int) else 1
 
 
+def says_nothing(config, key):
+    """In this configuration, or not by that key."""
+    return (key in SLIDING and not config.get("use_sliding_window", True) or
+            key == "max_window_layers" and not config["sliding_window"] or
+            key == "sliding_window" and "sliding_window_size" in config or
+            key in ("rope_theta", "partial_rotary_factor") and "full_attention" in open_class(config).rope_parameters)
+
+
 def lines_of(family, settings):
     config = json.loads((DATA / family / "config.json").read_text()) | settings
     name = config["architectures"][0]
@@ -110,10 +127,7 @@ def lines_of(family, settings):
     for key, value in settings.items():
         yield f"with {key} {json.dumps(value)}"
     for key in list(ROPE) + fields_of(config):
-        if key in UNUSED_OF.get(name, ()) or key in settings or (key in SLIDING and not config.get("use_sliding_window", True)) or (
-                key == "max_window_layers" and not config["sliding_window"]) or (
-                key == "sliding_window" and "sliding_window_size" in config) or (
-                key in ("rope_theta", "partial_rotary_factor") and "full_attention" in config.get("rope_parameters", {})):
+        if key in UNUSED_OF.get(name, ()) or key in settings or says_nothing(config, key):
             continue
         if key in required:
             yield f"required {key}"

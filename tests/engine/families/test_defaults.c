@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 40, MOST_LINES = 64, LINE = 400 };
+enum { MOST_CLASSES = 80, MOST_LINES = 64, LINE = 400 };
 
 /* The lines of a class. */
 struct section {

@@ -21,7 +21,8 @@ static const char *const names[] = {"qwen3moe",   "qwen3",        "qwen2",      
                                     "ernie4_5",   "ernie4_5-moe", "hunyuan-moe", "hunyuan-dense",
                                     "hy_v3",      "exaone-moe",   "smollm3",     "olmoe",
                                     "seed-oss",   "laguna",       "mimo2",       "mellum",
-                                    "ministral3", "mistral4"};
+                                    "ministral3", "mistral4",     "exaone4",     "olmo3",
+                                    "glm4",       "phi3"};
 enum { N_NAMES = sizeof(names) / sizeof(names[0]) };
 
 /* A family without its tensors, of which only names count here. */

@@ -250,10 +250,9 @@ static uint64_t fill_part(const struct family *f, const struct part *part, float
         for (int axis = 0; axis < part->n_axes; axis++)
             index += (part->begin[axis] + at[axis]) * part->stride[axis];
         double value = part->source
-                       ? (double)numbers_value(hash, index, part->source->mean, part->source->deviation)
-                       : part->is_proportional
-                           ? proportional_divisor(f, index)
-                           : llama3_divisor(f, index);
+                           ? (double)numbers_value(hash, index, part->source->mean, part->source->deviation)
+                       : part->is_proportional ? proportional_divisor(f, index)
+                                               : llama3_divisor(f, index);
         out[n++] = apply(part->function, value);
         int axis = part->n_axes - 1;
         while (axis >= 0 && ++at[axis] == part->count[axis])

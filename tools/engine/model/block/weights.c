@@ -140,8 +140,9 @@ static bool is_expert(const char *name)
     const char *at = strstr(name, ".experts.");
     if (!at) /* of all experts in one */
         return strstr(name, ".block_sparse_moe.input_linear.") ||
-               strstr(name, ".block_sparse_moe.output_linear.") || strstr(name, ".ffn_gate_exps.") || strstr(name, ".ffn_up_exps.") ||
-               strstr(name, ".ffn_down_exps.") || strstr(name, ".ffn_gate_up_exps.");
+               strstr(name, ".block_sparse_moe.output_linear.") || strstr(name, ".ffn_gate_exps.") ||
+               strstr(name, ".ffn_up_exps.") || strstr(name, ".ffn_down_exps.") ||
+               strstr(name, ".ffn_gate_up_exps.");
     at += strlen(".experts.");
     size_t digits = strspn(at, "0123456789");
     if (digits == 0)
@@ -160,6 +161,8 @@ static bool is_skipped(const struct kt_model *m, const char *name)
     for (; skipped && *skipped; skipped++)
         if (strncmp(name, *skipped, strlen(*skipped)) == 0)
             return true;
+    if (m->config.family->names.json_needless && strstr(name, m->config.family->names.json_needless))
+        return true;
     snprintf(begin, sizeof(begin), "%s", m->config.is_gguf ? "blk." : m->config.json_stem);
     if (!m->config.is_gguf)
         strcat(begin, "layers.");

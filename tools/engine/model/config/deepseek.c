@@ -233,6 +233,21 @@ const struct kt_family kt_family_deepseek = {.name = "deepseek2",
                                              .json_pairing = KT_ROPE_NORM,
                                              .names = {.skipped = skipped},
                                              .read = read_deepseek};
+/* What experts give is normed. */
+static void read_axk1(struct kt_settings *s, struct kt_engine_config *c)
+{
+    read_deepseek(s, c);
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].norms |= c->layers[i].dense ? 0 : 1U << KT_NORM_AFTER_FFN;
+}
+
+/* llama.cpp has no such files. */
+const struct kt_family kt_family_axk1 = {.name = "axk1",
+                                         .classes = " AXK1ForCausalLM ",
+                                         .json_pairing = KT_ROPE_NORM,
+                                         .names = {.norms[KT_NORM_AFTER_FFN].json = "post_mlp_layernorm",
+                                                   .json_needless = ".post_mlp_layernorm."},
+                                         .read = read_axk1};
 const struct kt_family kt_family_mistral4 = {.name = "mistral4",
                                              .classes = " Mistral4ForCausalLM ",
                                              .gguf_pairing = KT_ROPE_NORM,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exaone.c - K-EXAONE: layers that slide are rotated, those that see all tokens are not. */
+/* exaone.c - EXAONE 4, which norms what mixers and networks give, and K-EXAONE: layers that slide are
+ * rotated, and then those that see all tokens are not. */
 #include "tools/engine/model/config/config.h"
 
-static void read_exaone_moe(struct kt_settings *s, struct kt_engine_config *c)
+static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t fallback = kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
     uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
@@ -10,6 +11,17 @@ static void read_exaone_moe(struct kt_settings *s, struct kt_engine_config *c)
         kt_engine_config_turns(s, c, window, 4);
     c->attention.norm = KT_HEAD_NORM_EACH;
     c->attention.biases = s->is_gguf ? KT_BIASES_ANY : KT_BIASES_NONE;
+}
+
+static void read_exaone4(struct kt_settings *s, struct kt_engine_config *c)
+{
+    read_attention(s, c);
+    kt_engine_config_norms(c, KT_NORMS_AFTER);
+}
+
+static void read_exaone_moe(struct kt_settings *s, struct kt_engine_config *c)
+{
+    read_attention(s, c);
     kt_engine_config_sigmoid_router(s, c);
     c->router.scale =
         (float)kt_settings_real(s, "expert_weights_scale", "routed_scaling_factor", s->is_gguf ? 1 : 2.5);
@@ -27,6 +39,11 @@ static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
     (void)s;
     kt_engine_config_unrotated(c);
 }
+
+const struct kt_family kt_family_exaone4 = {.name = "exaone4",
+                                            .classes = " Exaone4ForCausalLM ",
+                                            .read = read_exaone4,
+                                            .read_layers = read_layers};
 
 static const char *const skipped[] = {"mtp.", NULL};
 
