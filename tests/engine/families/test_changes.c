@@ -70,14 +70,18 @@ END_TEST
 /* ---- models that see images ---- */
 
 /* Their language model has a configuration within theirs, and names with another beginning. */
-static void wrap(struct family *family, const char *class, const char *type, char (*names)[160])
+static void wrap(struct family *family, const char *class, const char *type, const char *begin,
+                 char (*names)[160])
 {
     json_t *whole = json_pack("{s:[s], s:s}", "architectures", class, "model_type", type);
     for (int i = 0; i < family->n_sources; i++) {
         struct source *source = &family->sources[i];
         memcpy(names[i], source->name, sizeof(names[i]));
         source->drawn = names[i];
-        (void)snprintf(source->name, sizeof(source->name), "language_model.%.140s", names[i]);
+        if (strncmp(names[i], "model.", 6) == 0)
+            (void)snprintf(source->name, sizeof(source->name), "%s%.130s", begin, names[i] + 6);
+        else if (strcmp(begin, "language_model.model.") == 0)
+            (void)snprintf(source->name, sizeof(source->name), "language_model.%.130s", names[i]);
     }
     ck_assert_int_eq(json_object_set_new(whole, "text_config", family->config), 0);
     family->config = whole;
@@ -86,9 +90,11 @@ static void wrap(struct family *family, const char *class, const char *type, cha
 START_TEST(the_language_model_of_one_that_sees_images_is_the_same)
 {
     static const struct {
-        const char *family, *class, *type;
-    } cases[] = {{"ministral3", "Mistral3ForConditionalGeneration", "mistral3"},
-                 {"kimi-k2", "KimiK25ForConditionalGeneration", "kimi_k25"}};
+        const char *family, *class, *type, *begin;
+    } cases[] = {{"ministral3", "Mistral3ForConditionalGeneration", "mistral3", "language_model.model."},
+                 {"kimi-k2", "KimiK25ForConditionalGeneration", "kimi_k25", "language_model.model."},
+                 {"glm4moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe", "model.language_model."},
+                 {"qwen3moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "model.language_model."}};
     float plain[VOCABULARY], wrapped[VOCABULARY];
     struct family family;
     if (!has_attention())
@@ -96,7 +102,7 @@ START_TEST(the_language_model_of_one_that_sees_images_is_the_same)
     opened_tables(&family, cases[_i].family);
     char(*names)[160] = calloc((size_t)family.n_sources, sizeof(*names));
     run(&family, false, 40, 40, plain);
-    wrap(&family, cases[_i].class, cases[_i].type, names);
+    wrap(&family, cases[_i].class, cases[_i].type, cases[_i].begin, names);
     run(&family, false, 40, 40, wrapped);
     ck_assert(are_same(plain, wrapped));
     free(names);
@@ -171,7 +177,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, a_head_in_the_file_counts_though_it_is_tied, 0, 5);
-    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 2);
+    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 4);
     tcase_add_loop_test(tests, attention_gets_sharper_with_the_position, 0, 4);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -403,6 +403,23 @@ static const struct kt_defaults classes[] = {
      .n_experts = 192,
      .top_k = 8,
      .n_shared = 1},
+    {.name = "Glm4vMoeForCausalLM",
+     .rope_base = 1e4,
+     .eps = 1e-5,
+     .context = 65536,
+     .n_kv_heads = 8,
+     .rotated = 0.5,
+     .n_experts = 128,
+     .top_k = 8,
+     .n_shared = 1,
+     .n_dense = 1},
+    {.name = "Qwen3VLMoeForCausalLM",
+     .rope_base = 5e5,
+     .eps = 1e-6,
+     .context = 128000,
+     .n_kv_heads = 16,
+     .n_experts = 60,
+     .top_k = 4},
 };
 
 static const struct kt_defaults gguf = {.name = "", .rope_base = 1e4};

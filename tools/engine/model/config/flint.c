@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flint.c - Flint and Kolibri: layers that see all tokens are not rotated. Flint has sinks and sigmoids that
- * nothing corrects; Kolibri has norms around, and chooses experts by their logits. GGUF files have neither. */
+ * nothing corrects; Kolibri has norms around, and chooses experts by their logits. GGUF files have neither.
+ */
 #include "tools/engine/model/config/config.h"
 
 /* Where the file does not list them: the first two, the last one and every fourth layer see all tokens. */
@@ -52,10 +53,11 @@ const struct kt_family kt_family_flint = {.name = "flint",
                                           .names = {.json_shared = "mlp.shared_expert"},
                                           .read = read_flint,
                                           .read_layers = read_layers};
-const struct kt_family kt_family_kolibri = {
-    .name = "kolibri1",
-    .classes = " Kolibri1ForCausalLM ",
-    .names = {.norms = {[KT_NORM_AFTER_MIXER].json = "post_self_attn_layernorm",
-                        [KT_NORM_AFTER_FFN].json = "post_mlp_layernorm"}},
-    .read = read_kolibri,
-    .read_layers = read_layers};
+const struct kt_family kt_family_kolibri = {.name = "kolibri1",
+                                            .classes = " Kolibri1ForCausalLM ",
+                                            .names = {.norms = {[KT_NORM_AFTER_MIXER].json =
+                                                                    "post_self_attn_layernorm",
+                                                                [KT_NORM_AFTER_FFN].json =
+                                                                    "post_mlp_layernorm"}},
+                                            .read = read_kolibri,
+                                            .read_layers = read_layers};

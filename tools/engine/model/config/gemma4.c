@@ -49,8 +49,10 @@ static void share_keys(struct kt_settings *s, struct kt_engine_config *c)
         else
             c->layers[i].shares = last[is_full];
         if (i >= first && last[is_full] == 0)
-            kt_settings_fail(s, KT_E_FORMAT, "layer %u shares keys and values, but no layer before it has "
-                             "such ones", i);
+            kt_settings_fail(s, KT_E_FORMAT,
+                             "layer %u shares keys and values, but no layer before it has "
+                             "such ones",
+                             i);
     }
     /* These have networks that are twice as wide. */
     if (kt_settings_flag(s, NULL, "use_double_wide_mlp", false))

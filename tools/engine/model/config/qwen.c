@@ -3,6 +3,8 @@
  * its experts a shared one with a gate. */
 #include "tools/engine/model/config/config.h"
 
+#include <string.h>
+
 /* A window is there if use_sliding_window says so: of the layers that layer_types names, or else of those
  * from max_window_layers on. */
 static uint64_t read_window(struct kt_settings *s, struct kt_engine_config *c)
@@ -44,7 +46,8 @@ static void read_qwen3moe(struct kt_settings *s, struct kt_engine_config *c)
     (void)kt_settings_has(s, NULL, "layer_types"); /* which its class ignores */
     c->attention.norm = KT_HEAD_NORM_EACH;
     kt_engine_config_biases(s, c);
-    c->router.normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", s->is_gguf);
+    c->router.normalizes = strcmp(s->architecture, "Qwen3VLMoeForConditionalGeneration") == 0 ||
+                           kt_settings_flag(s, NULL, "norm_topk_prob", s->is_gguf);
     kt_engine_config_sparse_layers(s, c);
 }
 
@@ -77,8 +80,13 @@ void kt_engine_config_sparse_layers(struct kt_settings *s, struct kt_engine_conf
     }
 }
 
+/* Of models that see images. */
+static const char *const skipped[] = {"model.visual.", NULL};
+
 const struct kt_family kt_family_qwen3moe = {.name = "qwen3moe",
-                                             .classes = " Qwen3MoeForCausalLM ",
+                                             .classes =
+                                                 " Qwen3MoeForCausalLM Qwen3VLMoeForConditionalGeneration ",
+                                             .names = {.skipped = skipped},
                                              .read = read_qwen3moe};
 const struct kt_family kt_family_qwen3 = {.name = "qwen3",
                                           .classes = " Qwen3ForCausalLM ",
