@@ -226,7 +226,122 @@ def test_lm_eval(port):
     assert model.loglikelihood(asked, disable_tqdm=True)[0][0] < 0
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
+def test_guidellm(port, tmp_path, path):
+    pytest.importorskip("guidellm")
+    (tmp_path / "prompts.txt").write_text("go a\ngo b\ngo s\n")
+    done = subprocess.run(
+        [pathlib.Path(sys.executable).with_name("guidellm"), "run", "--disable-console", "--profile", "kind=concurrent,streams=2",
+         "--backend", f"kind=openai_http,target=http://127.0.0.1:{port},model=script,request_format={path}",
+         "--constraint", "kind=max_requests,count=3", "--data", f"kind=text_file,path={tmp_path}/prompts.txt",
+         "--output", f"kind=json,path={tmp_path}/out.json"], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    report, = json.loads((tmp_path / "out.json").read_text())["benchmarks"]
+    assert report["metrics"]["request_totals"] == {"successful": 3, "errored": 0, "incomplete": 0, "total": 3}
+
+
 # ---- requests as programs send them that are no packages ----
+
+
+def get(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path)
+    reply = connection.getresponse()
+    data = json.loads(reply.read())
+    connection.close()
+    return reply.status, data
+
+
+def stream(port, path, body, headers=None):
+    """The lines of a stream that hold JSON."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **(headers or {})})
+    reply = connection.getresponse()
+    lines = reply.read().decode().split("\n")
+    connection.close()
+    assert reply.status == 200, lines
+    return [json.loads(line[line.index("{"):]) for line in lines if line.startswith(("{", "data: {"))]
+
+
+def test_open_webui(port):
+    """Open WebUI, which speaks to servers of both kinds: models, chats with tools, titles, documents, unloading."""
+    assert get(port, "/v1/models")[1]["data"][0]["id"] == "script"
+    tools = [{"type": "function", "function": {"name": "weather", "description": "It", "parameters": WEATHER}}]
+    ask = {"model": "script", "stream": True, "stream_options": {"include_usage": True}, "tools": tools, "temperature": 0.8,
+           "messages": [{"role": "system", "content": "Be."}, {"role": "user", "content": [{"type": "text", "text": "go c"}]}]}
+    deltas = [c["choices"][0]["delta"] for c in stream(port, "/v1/chat/completions", ask) if c["choices"]]
+    assert "".join(d.get("content") or "" for d in deltas) == "Let me see."
+    calls = [call for d in deltas for call in d.get("tool_calls", []) if "id" in call]
+    turn = {"role": "assistant", "content": "", "tool_calls": [dict(c, function=dict(c["function"], arguments="{}")) for c in calls]}
+    results = [{"role": "tool", "tool_call_id": c["id"], "content": "go a"} for c in calls]
+    deltas = stream(port, "/v1/chat/completions", dict(ask, messages=ask["messages"] + [turn] + results + QUESTION))
+    assert "".join(c["choices"][0]["delta"].get("content", "") for c in deltas if c["choices"]) == ANSWER
+    title = {"model": "script", "messages": QUESTION, "stream": False, "max_tokens": 1000, "user": {"name": "x", "id": "y"}}
+    assert post(port, "/v1/chat/completions", title)[1]["choices"][0]["message"]["content"] == ANSWER
+    begun = {"continue_final_message": True, "add_generation_prompt": False}
+    begun["messages"] = QUESTION + [{"role": "assistant", "content": "go a"}]
+    assert post(port, "/v1/chat/completions", dict(title, **begun))[1]["choices"][0]["message"]["content"] == ANSWER
+    documents = {"model": "script", "input": ["a", "b"]}
+    assert [d["index"] for d in post(port, "/v1/embeddings", documents)[1]["data"]] == [0, 1]
+    # As it speaks to Ollama.
+    model, = get(port, "/api/tags")[1]["models"]
+    assert model["model"] == "script" and get(port, "/api/ps")[1]["models"] and get(port, "/api/version")[1]["version"]
+    options = {"temperature": 0.8, "num_ctx": 2048, "num_batch": 512, "num_keep": 5, "num_thread": 2, "num_gpu": 1,
+               "repeat_last_n": 64, "mirostat": 0, "tfs_z": 1, "use_mmap": True, "num_predict": 64, "stop": ["zz"]}
+    ask = {"model": "script", "messages": [{"role": "user", "content": "go c", "images": []}], "tools": tools, "stream": True,
+           "options": options, "keep_alive": "5m", "format": None}
+    lines = stream(port, "/api/chat", ask)
+    assert "".join(line["message"]["content"] for line in lines) == "Let me see." and lines[-1]["done"]
+    assert post(port, "/api/embed", dict(documents, truncate=True))[1]["embeddings"][1]
+    assert post(port, "/api/generate", {"model": "script", "keep_alive": 0, "prompt": ""})[1]["done"]
+
+
+def test_claude_code(port):
+    """Claude Code: what it asks for at its start, a turn with tools, what comes of it sent back, titles, a hosted tool."""
+    path, headers = "/v1/messages?beta=true", {"anthropic-version": "2023-06-01", "anthropic-beta": "context-management-2025-06-27"}
+    cached = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    tool = {"name": "weather", "description": "It", "eager_input_streaming": True, "input_schema": dict(
+        WEATHER, additionalProperties=False, **{"$schema": "https://json-schema.org/draft/2020-12/schema"})}
+    question = [{"type": "text", "text": "<system-reminder>x</system-reminder>"}, {"type": "text", "text": "go c", **cached}]
+    ask = {"model": "script", "max_tokens": 32000, "tools": [tool], "thinking": {"type": "adaptive"}, "temperature": 1,
+           "system": [{"type": "text", "text": "x-anthropic-billing-header: x"}, {"type": "text", "text": "You code.", **cached}],
+           "messages": [{"role": "user", "content": question}], "metadata": {"user_id": "user_1"}, "output_config": {"effort": "xhigh"},
+           "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}
+    quota = {"model": "script", "max_tokens": 1, "messages": [{"role": "user", "content": "quota"}], "metadata": ask["metadata"]}
+    assert post(port, path, quota)[0] == 200
+    events = stream(port, path, dict(ask, stream=True), headers)
+    blocks = []
+    for event in events:
+        if event["type"] == "content_block_start":
+            blocks.append(dict(event["content_block"]))
+        elif event["type"] == "content_block_delta":
+            delta = event["delta"]
+            name = {"input_json_delta": "partial_json", "thinking_delta": "thinking", "text_delta": "text"}.get(delta["type"])
+            if name == "partial_json":
+                blocks[-1].setdefault(name, "")
+            if name:
+                blocks[-1][name] += delta[name]
+    assert [b["type"] for b in blocks] == ["thinking", "text", "tool_use", "tool_use"]
+    for block in blocks[2:]:
+        block["input"] = json.loads(block.pop("partial_json", "") or "{}")
+    assert blocks[2]["input"] == {"place": "Paris"}
+    results = [{"type": "tool_result", "tool_use_id": blocks[2]["id"], "content": [{"type": "text", "text": "sun"}], **cached},
+               {"type": "tool_result", "tool_use_id": blocks[3]["id"], "is_error": True}, {"type": "text", "text": "go a"}]
+    turn = dict(ask, messages=ask["messages"] + [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}])
+    status, reply = post(port, path, turn)
+    assert (status, reply["content"][0]["text"], reply["stop_reason"]) == (200, ANSWER, "end_turn")
+    del turn["max_tokens"]
+    counted = post(port, "/v1/messages/count_tokens?beta=true", turn)[1]["input_tokens"]
+    assert counted == sum(reply["usage"][name] for name in ("input_tokens", "cache_read_input_tokens"))
+    title = {"type": "json_schema", "schema": {"type": "object", "properties": {"title": {"enum": ["x"]}}, "required": ["title"],
+                                               "additionalProperties": False}}
+    status, reply = post(port, path, dict(quota, max_tokens=100, output_config={"format": title}))
+    assert (status, json.loads(reply["content"][-1]["text"])) == (200, {"title": "x"})
+    search = {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]}
+    assert post(port, path, dict(quota, **search))[0] == 200
+    assert post(port, path, dict(quota, tool_choice={"type": "tool", "name": "web_search"}, **search))[0] == 400
+
 
 
 def test_codex(port):

@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct given {
-    const char *model, *encoding_format, *user;
+    const char *model, *encoding_format;
     int64_t dimensions, embd_normalize;
     bool truncate;
 };
@@ -20,7 +20,6 @@ struct given {
 static const struct kt_field fields[] =
     {{"model", KT_FIELD_TEXT, offsetof(struct given, model), 0, 0},
      {"encoding_format", KT_FIELD_TEXT, offsetof(struct given, encoding_format), 0, 0},
-     {"user", KT_FIELD_TEXT, offsetof(struct given, user), 0, 0},
      {"dimensions", KT_FIELD_INT, offsetof(struct given, dimensions), 1, 1 << 20},
      {"embd_normalize", KT_FIELD_INT, offsetof(struct given, embd_normalize), -1, 1000},
      {.name = NULL}};
