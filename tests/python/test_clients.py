@@ -30,7 +30,7 @@ def port(tmp_path_factory):
         pytest.skip("kt-serve was not built")
     folder = tmp_path_factory.mktemp("script")
     serve_script.write(folder / "script.gguf")
-    command = [BUILD / ".libs/kt", "run", "--port", "0", "--threads", "2", "--context", "1024", "--served-model-name",
+    command = [BUILD / ".libs/kt", "run", "--port", "0", "--threads", "2", "--context", "2048", "--served-model-name",
                "script", "--chat-template", SERVE / "serve_script.jinja", folder / "script.gguf"]
     libraries = f"{BUILD}/.libs:{os.environ.get('LD_LIBRARY_PATH', '')}"
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -175,7 +175,7 @@ def test_ollama(port):
     ollama = pytest.importorskip("ollama")
     client = ollama.Client(f"http://127.0.0.1:{port}")
     assert client.list().models[0].model == "script"
-    assert client.ps().models[0].context_length == 1024
+    assert client.ps().models[0].context_length == 2048
     assert "tools" in client.show("script:latest").capabilities
     messages = [{"role": "user", "content": "go c"}]
     tool = {"type": "function", "function": {"name": "weather", "parameters": WEATHER}}
@@ -338,6 +338,16 @@ def test_claude_code(port):
                                                "additionalProperties": False}}
     status, reply = post(port, path, dict(quota, max_tokens=100, output_config={"format": title}))
     assert (status, json.loads(reply["content"][-1]["text"])) == (200, {"title": "x"})
+    found = dict(turn["messages"][-1]["content"][0], content=[{"type": "tool_reference", "tool_name": "weather"}])
+    turn["messages"][-1]["content"][0] = found
+    assert post(port, path, dict(turn, max_tokens=20))[0] == 200
+    for part in ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}},
+                 {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
+                 {"type": "document", "source": {"type": "content", "content": [{"type": "image"}]}},
+                 {"type": "search_result", "content": 1}, {"type": "document"}):
+        found["content"] = [part]
+        assert post(port, path, dict(turn, max_tokens=20))[0] == 400, part
+        assert post(port, path, dict(quota, messages=[{"role": "user", "content": [part]}]))[0] == 400, part
     search = {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]}
     assert post(port, path, dict(quota, **search))[0] == 200
     assert post(port, path, dict(quota, tool_choice={"type": "tool", "name": "web_search"}, **search))[0] == 400
@@ -357,6 +367,11 @@ def test_codex(port):
              {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
              {"type": "local_shell_call", "call_id": "c2", "status": "completed", "action": {
                  "type": "exec", "command": ["ls"]}}, {"type": "local_shell_call_output", "call_id": "c2", "output": "x"},
+             {"type": "shell_call", "call_id": "c3", "action": {"commands": ["ls"]}, "status": "completed"},
+             {"type": "shell_call_output", "call_id": "c3", "output": [
+                 {"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+             {"type": "apply_patch_call", "call_id": "c4", "status": "completed", "operation": {
+                 "type": "delete_file", "path": "x"}}, {"type": "apply_patch_call_output", "call_id": "c4", "status": "completed"},
              {"type": "web_search_call", "id": "ws_1", "status": "completed"},
              {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go a"}]}]
     body = {"model": "script", "instructions": "Code.", "input": items, "tools": tools, "tool_choice": "auto",

@@ -269,13 +269,17 @@ def test_prompts():
             {"role": "assistant", "content": "Wet"}, tail]
     texts = [{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}]
     result = [{"type": "text", "text": "rain"}, {"type": "text", "text": "wind"}]
-    message = [{"role": "user", "content": texts},
-               {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm", "signature": "s"},
+    found = [texts[0], {"type": "document", "title": "x", "source": {"type": "text", "media_type": "text/plain", "data": "there"}}]
+    hosted = [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+              {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}]
+    message = [{"role": "user", "content": found},
+               {"role": "assistant", "content": hosted + [{"type": "thinking", "thinking": "Hm", "signature": "s"},
                                                  {"type": "redacted_thinking", "data": "xyz"},
                                                  {"type": "thinking", "thinking": "m"}, {"type": "text", "text": "So:"},
                                                  {"type": "tool_use", "id": "x", "name": "weather",
                                                   "input": {"place": "Rome"}}]},
-               {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": result},
+               {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": [
+                   result[0], {"type": "search_result", "source": "x", "title": "y", "content": result[1:]}]},
                                             {"type": "text", "text": "And?", "cache_control": {"type": "ephemeral"}}]},
                {"role": "assistant", "content": "Wet"}, tail]
     items = [{"role": "developer", "content": "kind"},
@@ -285,7 +289,8 @@ def test_prompts():
              {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So:"}]},
              {"type": "function_call", "call_id": "x", "name": "weather", "arguments": '{"place":"Rome"}'},
              {"type": "function_call_output", "call_id": "x", "output": "rain\nwind"},
-             {"role": "user", "content": "And?"}, {"role": "assistant", "content": "Wet"}, tail]
+             {"type": "compaction", "encrypted_content": "x"}, {"type": None, "role": "user", "content": "And?"},
+             {"role": "assistant", "content": "Wet"}, tail]
     bodies = {CHAT: {"messages": chat}, MESSAGES: {"messages": message, "system": [{"type": "text", "text": "Be"},
                                                                                    {"type": "text", "text": "kind"}]},
               RESPONSES: {"input": items, "instructions": "Be"}}

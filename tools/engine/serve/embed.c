@@ -79,9 +79,6 @@ bool kt_embed_read(struct kt_server *server, json_t *body, const char *param, st
     struct kt_ask *ask = &embed->ask;
     *ask = (struct kt_ask){.body = body, .n = 1};
     embed->size = server->model_info.hidden_size;
-    if (embed->dimensions > (int64_t)embed->size)
-        return kt_problem_field(problem, "dimensions", "'dimensions' is %" PRId64 "; the model has %" PRIu64,
-                                embed->dimensions, embed->size);
     if (!choose_pooling(server, &embed->is_mean, problem) ||
         !kt_ask_read_texts(server, ask, param, KT_MOST_TEXTS, problem))
         return false;

@@ -154,10 +154,20 @@ static bool check_unknown(const struct kt_server *server, const json_t *body, co
     return done;
 }
 
+static bool check_dimensions(const struct kt_server *server, const struct given *given,
+                             struct kt_problem *problem)
+{
+    uint64_t size = server->model_info.hidden_size;
+    return given->dimensions <= (int64_t)size ||
+           kt_problem_field(problem, "dimensions", "'dimensions' is %" PRId64 "; the model has %" PRIu64,
+                            given->dimensions, size);
+}
+
 static bool read_given(const struct kt_server *server, const json_t *body, struct given *given,
                        struct kt_problem *problem)
 {
-    if (!kt_fields_read(body, fields, given, problem) || !kt_ask_check_model(server, given->model, problem))
+    if (!kt_fields_read(body, fields, given, problem) || !check_dimensions(server, given, problem) ||
+        !kt_ask_check_model(server, given->model, problem))
         return false;
     const char *format = given->encoding_format ? given->encoding_format : "float";
     return strcmp(format, "float") == 0 || strcmp(format, "base64") == 0 ||
@@ -222,7 +232,7 @@ static bool read_ollama(const struct kt_server *server, const json_t *body, stru
     if (!kt_fields_read(body, ollama_fields, given, problem))
         return false;
     given->model = kt_ollama_model(server, given->model, problem);
-    return given->model != NULL;
+    return given->model && check_dimensions(server, given, problem);
 }
 
 /* Nothing, or an empty string: it wants the model to be loaded, as it is. */

@@ -52,6 +52,47 @@ static bool add_call(struct kt_turn *turn, const json_t *block, const char *para
     return kt_turn_call(turn, id, name, arguments, problem);
 }
 
+/* The texts in content: parts, and documents, results and tools that were found, which hold some. False:
+ * there is something else, or no memory. */
+static bool collect(json_t *parts, json_t *content, int depth)
+{
+    json_t *block, *text;
+    size_t i;
+    bool done = json_is_string(content) || json_is_array(content);
+    if (json_is_string(content))
+        return json_array_append_new(parts, json_pack("{s:s, s:O}", "type", "text", "text", content)) == 0;
+    json_array_foreach (content, i, block) {
+        const char *type = json_string_value(json_object_get(block, "type"));
+        bool is_text = type && strcmp(type, "text") == 0,
+             is_tool = type && strcmp(type, "tool_reference") == 0;
+        text = json_object_get(block, is_tool ? "tool_name" : is_text ? "text" : "content");
+        if (type && strcmp(type, "document") == 0) {
+            json_t *source = json_object_get(block, "source");
+            const char *kind = json_string_value(json_object_get(source, "type"));
+            bool is_plain = kind && strcmp(kind, "text") == 0;
+            is_text = is_plain;
+            text = is_plain || (kind && strcmp(kind, "content") == 0)
+                       ? json_object_get(source, is_plain ? "data" : "content")
+                       : NULL;
+        } else if (!is_text && !is_tool && (!type || strcmp(type, "search_result") != 0)) {
+            text = NULL;
+        }
+        done = done && text && depth > 0 && (json_is_string(text) || !(is_text || is_tool)) &&
+               collect(parts, text, depth - 1);
+    }
+    return done;
+}
+
+/* What is said in content, joined; NULL after a problem. */
+static json_t *read_content(json_t *content, const char *param, struct kt_problem *problem)
+{
+    json_t *parts = json_array();
+    bool is_text = parts && collect(parts, content, 2);
+    json_t *text = kt_chat_text(is_text && json_is_array(content) ? parts : content, param, problem);
+    json_decref(parts);
+    return text;
+}
+
 static bool add_result(struct kt_turn *turn, const json_t *block, const char *param,
                        struct kt_problem *problem)
 {
@@ -59,9 +100,22 @@ static bool add_result(struct kt_turn *turn, const json_t *block, const char *pa
     if (!json_is_string(id))
         return kt_problem_field(problem, param, "'%s' needs a tool_use_id", param);
     bool is_empty = !content || json_is_null(content);
-    json_t *text = is_empty ? json_string("") : kt_chat_text(content, param, problem);
+    json_t *text = is_empty ? json_string("") : read_content(content, param, problem);
     return (text || (is_empty && kt_problem_memory(problem))) && kt_turn_result(turn, id, text, problem) &&
            kt_turn_begin(turn, "user", problem);
+}
+
+static bool add_document(struct kt_turn *turn, const json_t *block, const char *param,
+                         struct kt_problem *problem)
+{
+    json_t *blocks = json_pack("[O]", block);
+    json_t *text = blocks ? read_content(blocks, param, problem) : NULL;
+    bool done = text && kt_turn_text(turn, text, problem);
+    if (!blocks)
+        kt_problem_memory(problem);
+    json_decref(blocks);
+    json_decref(text);
+    return done;
 }
 
 static bool add_block(struct kt_turn *turn, const json_t *block, const char *param,
@@ -82,6 +136,12 @@ static bool add_block(struct kt_turn *turn, const json_t *block, const char *par
     }
     if (strcmp(type, "redacted_thinking") == 0)
         return true; /* nobody here can read it */
+    size_t length = strlen(type), n = strlen("_tool_result");
+    if (is_model && (strcmp(type, "server_tool_use") == 0 || strcmp(type, "mcp_tool_use") == 0 ||
+                     (length > n && strcmp(type + length - n, "_tool_result") == 0)))
+        return true; /* what a server did by itself: there is nothing in it for the model */
+    if (strcmp(type, "document") == 0 || strcmp(type, "search_result") == 0)
+        return add_document(turn, block, param, problem);
     if (is_model && strcmp(type, "tool_use") == 0)
         return add_call(turn, block, param, problem);
     if (is_user && strcmp(type, "tool_result") == 0)

@@ -4,6 +4,7 @@
 #include "tools/engine/serve/dialect.h"
 
 #include <kt/version.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static json_t *describe_field(const struct kt_field *field)
     json_t *schema = json_pack("{s:[s, s]}", "type", types[field->type], "null");
     if (field->type == KT_FIELD_LIST) /* of what, openapi.json says where it matters */
         (void)json_object_set_new(schema, "items", json_pack("{s:s}", "$ref", "#/components/schemas/Scalar"));
-    if (field->type == KT_FIELD_REAL || field->type == KT_FIELD_INT) {
+    if ((field->type == KT_FIELD_REAL || field->type == KT_FIELD_INT) && isfinite(field->maximum)) {
         (void)json_object_set_new(schema, "minimum", make_bound(field, field->minimum));
         (void)json_object_set_new(schema, "maximum", make_bound(field, field->maximum));
     }
@@ -212,8 +213,15 @@ bool kt_answer_openapi(struct kt_exchange *exchange)
 {
     const struct kt_server *server = exchange->server;
     json_t *all = json_loads(words, 0, NULL), *paths = json_object();
-    json_t *id = json_object_get(json_object_get(all, "schemas"), "Id");
-    (void)json_object_set_new(id, "maximum", json_integer((json_int_t)server->n_vocabulary - 1));
+    const struct {
+        const char *name;
+        uint64_t most;
+    } sizes[] = {{"Id", server->n_vocabulary - 1},
+                 {"Dimensions", server->model_info.hidden_size},
+                 {"OllamaDimensions", server->model_info.hidden_size}};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        (void)json_object_set_new(json_object_get(json_object_get(all, "schemas"), sizes[i].name), "maximum",
+                                  json_integer((json_int_t)sizes[i].most));
     for (const struct kt_route *route = kt_routes; all && route->path; route++)
         add_route(server, route, json_object_get(all, "paths"), paths);
     json_t *document = json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:O, s:{s:{s:s, s:s}}}}", "openapi", "3.1.0",

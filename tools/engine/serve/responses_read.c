@@ -134,13 +134,29 @@ static bool add_call(struct kt_turn *turn, const json_t *item, const char *param
            kt_turn_call(turn, id, name, is_none ? json_string("") : json_incref(arguments), problem);
 }
 
+static json_t *write_text(const json_t *value, struct kt_problem *problem)
+{
+    char *text = kt_json_dump(value, JSON_COMPACT);
+    json_t *json = text ? kt_json_text(text, strlen(text)) : NULL;
+    free(text);
+    if (!json)
+        kt_problem_memory(problem);
+    return json;
+}
+
 static bool add_output(struct kt_turn *turn, const json_t *item, const char *param,
                        struct kt_problem *problem)
 {
     json_t *id = json_object_get(item, "call_id");
     if (!json_is_string(id))
         return kt_problem_field(problem, param, "'%s' needs a call_id", param);
-    json_t *text = read_text(json_object_get(item, "output"), param, problem);
+    json_t *output = json_object_get(item, "output"), *text;
+    if (!output && json_object_get(item, "status")) /* of a patch, it may be all there is */
+        output = json_object_get(item, "status");
+    if (json_object_get(json_array_get(output, 0), "stdout")) /* of a shell */
+        text = write_text(output, problem);
+    else
+        text = read_text(output, param, problem);
     return text && kt_turn_result(turn, id, text, problem);
 }
 
@@ -173,15 +189,16 @@ static bool add_custom_call(struct kt_turn *turn, const json_t *item, const char
            kt_turn_call(turn, id, name, kt_custom_arguments(input), problem);
 }
 
-/* A command that the client was told to run, by a server that has this tool. */
+/* A command or a patch that the client was told to run, by a server that has this tool. */
 static bool add_shell_call(struct kt_turn *turn, const json_t *item, const char *param,
                            struct kt_problem *problem)
 {
     json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "type");
-    char *text = kt_json_dump(json_object_get(item, "action"), JSON_COMPACT);
+    const json_t *action = json_object_get(item, "action");
+    char *text = kt_json_dump(action ? action : json_object_get(item, "operation"), JSON_COMPACT);
     if (!json_is_string(id) || !text) {
         free(text);
-        return kt_problem_field(problem, param, "'%s' needs a call_id and an action", param);
+        return kt_problem_field(problem, param, "'%s' needs a call_id, and an action or operation", param);
     }
     json_t *arguments = kt_json_text(text, strlen(text));
     free(text);
@@ -208,6 +225,9 @@ static bool add_item(struct kt_turn *turn, const json_t *item, const char *param
                  {"local_shell_call", add_shell_call},
                  {"local_shell_call_output", add_output},
                  {"shell_call", add_shell_call},
+                 {"shell_call_output", add_output},
+                 {"apply_patch_call", add_shell_call},
+                 {"apply_patch_call_output", add_output},
                  {"reasoning", add_reasoning},
                  {"web_search_call", skip_item},
                  {"file_search_call", skip_item},
@@ -216,9 +236,12 @@ static bool add_item(struct kt_turn *turn, const json_t *item, const char *param
                  {"tool_search_call", skip_item},
                  {"tool_search_output", skip_item},
                  {"mcp_list_tools", skip_item},
-                 {"mcp_call", skip_item}};
+                 {"mcp_call", skip_item},
+                 {"mcp_approval_request", skip_item},
+                 {"mcp_approval_response", skip_item},
+                 {"compaction", skip_item}};
     const json_t *type = json_object_get(item, "type");
-    const char *name = type ? json_string_value(type) : "message";
+    const char *name = type && !json_is_null(type) ? json_string_value(type) : "message";
     for (size_t i = 0; name && json_is_object(item) && i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(name, kinds[i].type) == 0)
             return kinds[i].add(turn, item, param, problem);
