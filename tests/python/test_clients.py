@@ -195,7 +195,8 @@ def test_ollama(port):
     assert client.generate("script", "x", suffix="y").response == "the gap"
     assert len(client.embed("script", ["x", "y"], dimensions=8).embeddings[1]) == 8
     assert len(client.embeddings("script", "x").embedding) == serve_script.SIZE
-    for wrong in (lambda: client.chat("other", QUESTION), lambda: client.embed("other", "x"), lambda: client.generate("script", "x", context=[1]), lambda: client.pull("other")):
+    for wrong in (lambda: client.chat("other", QUESTION), lambda: client.embed("other", "x"),
+                  lambda: client.generate("script", "x", context=[1]), lambda: client.pull("other")):
         with pytest.raises(ollama.ResponseError) as error:
             wrong()
         assert error.value.status_code in (400, 404) and error.value.error
@@ -400,7 +401,8 @@ def test_llama_server(port):
 
 
 def test_openapi(port, tmp_path):
-    """Every route is in the document, with every status that it gives here; schemathesis finds no deviation."""
+    """Every route is in the document, with every status that it gives here; schemathesis finds no deviation, in all phases
+    and by all checks (KT_TEST_CASES and KT_TEST_SEED for more)."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/openapi.json")
     paths = json.loads(connection.getresponse().read())["paths"]
@@ -414,6 +416,7 @@ def test_openapi(port, tmp_path):
     schemathesis = pathlib.Path(sys.executable).with_name("schemathesis")
     if not schemathesis.exists():
         pytest.skip("there is no Python package schemathesis")
-    done = subprocess.run([schemathesis, "run", f"http://127.0.0.1:{port}/openapi.json", "-n", "2", "--seed", "1", "--phases",
-                           "fuzzing", "--no-color"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run([schemathesis, "run", f"http://127.0.0.1:{port}/openapi.json", "-n", os.environ.get("KT_TEST_CASES", "3"),
+                           "--seed", os.environ.get("KT_TEST_SEED", "1"), "--checks", "all", "--no-color"],
+                          capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout

@@ -58,6 +58,14 @@ def test_keys():
             equal(reply[9:12], b"200" if header.rstrip().endswith("first-key") else b"401", header)
         server.key = "second-key"
         equal([m["id"] for m in server.get("/v1/models")[1]["data"]], ["a", "b"], "names")
+        # A model without a template, or tokens for gaps: what it would refuse is not in the document.
+        paths = server.get("/openapi.json")[1]["paths"]
+        for path, is_there in (("/v1/completions", True), ("/v1/chat/completions", False), ("/responses", False),
+                               ("/v1/messages/count_tokens", False), ("/infill", False), ("/api/chat", False)):
+            equal(path in paths, is_there, path)
+            equal(server.post(path, {"model": "a", "messages": [{"role": "user", "content": "x"}], "input": "x", "prompt": "x",
+                                     "input_prefix": "x", "max_tokens": 1})[0], 200 if is_there else 400, path)
+        check("401" in paths["/v1/completions"]["post"]["responses"], "a key is asked for")
         equal(server.post(COMPLETIONS, {"prompt": "x", "model": "b"})[1]["model"], "b", "model")
         status, headers, _ = server.request("GET", "/health", headers={"Origin": "https://page.example"})
         equal((status, headers["Access-Control-Allow-Origin"]), (200, "https://page.example"), "CORS")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* openapi.c - the document at /openapi.json: the paths as they are routed, the fields as they are read, and
  * what openapi.json has of both: summaries, and fields that are more than a number or a word. */
-#include "tools/engine/serve/dialect.h"
+#include "tools/engine/serve/native.h"
 
 #include <kt/version.h>
 #include <math.h>
@@ -108,6 +108,8 @@ static json_t *make_request(const struct kt_server *server, const json_t *path)
         (void)json_array_append_new(required, json_string("model"));
     (void)json_object_set_new(schema, "required", required);
     (void)json_object_update(schema, json_object_get(path, "schema"));
+    if (!server->chat)
+        (void)json_object_update(schema, json_object_get(path, "without_chat"));
     return json_pack("{s:b, s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema", schema);
 }
 
@@ -183,13 +185,22 @@ static json_t *find_words(const json_t *paths, const char *path)
     return whole ? whole : json_object();
 }
 
-static void add_route(const struct kt_server *server, const struct kt_route *route, const json_t *all,
+/* Does the model have the template, or the tokens, without which the path refuses all? */
+static bool is_served(const struct kt_server *server, const json_t *words_of)
+{
+    const char *needs = json_string_value(json_object_get(words_of, "needs"));
+    if (!needs)
+        return true;
+    return strcmp(needs, "chat") == 0 ? server->chat != NULL : kt_native_infills(server);
+}
+
+static void add_route(const struct kt_server *server, const struct kt_route *route, json_t *words_of,
                       json_t *paths)
 {
     char name[80];
     size_t length = strlen(route->path);
     bool is_prefix = route->path[length - 1] == '*', has_keys = server->keys.n > 0;
-    json_t *words_of = find_words(all, route->path), *about = json_object_get(words_of, "summary");
+    json_t *about = json_object_get(words_of, "summary");
     json_t *operation =
         json_pack("{s:O*, s:o}", "summary", about, "responses", make_responses(route, words_of, has_keys));
     (void)snprintf(name, sizeof(name), "%.*s%s", (int)(is_prefix ? length - 1 : length), route->path,
@@ -206,7 +217,6 @@ static void add_route(const struct kt_server *server, const struct kt_route *rou
     if (!item)
         (void)json_object_set_new(paths, name, item = json_object());
     (void)json_object_set_new(item, strcmp(route->method, "POST") == 0 ? "post" : "get", operation);
-    json_decref(words_of);
 }
 
 bool kt_answer_openapi(struct kt_exchange *exchange)
@@ -222,8 +232,12 @@ bool kt_answer_openapi(struct kt_exchange *exchange)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         (void)json_object_set_new(json_object_get(json_object_get(all, "schemas"), sizes[i].name), "maximum",
                                   json_integer((json_int_t)sizes[i].most));
-    for (const struct kt_route *route = kt_routes; all && route->path; route++)
-        add_route(server, route, json_object_get(all, "paths"), paths);
+    for (const struct kt_route *route = kt_routes; all && route->path; route++) {
+        json_t *words_of = find_words(json_object_get(all, "paths"), route->path);
+        if (is_served(server, words_of))
+            add_route(server, route, words_of, paths);
+        json_decref(words_of);
+    }
     json_t *document = json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:O, s:{s:{s:s, s:s}}}}", "openapi", "3.1.0",
                                  "info", "title", "kt run", "version", KT_VERSION, "paths", paths,
                                  "components", "schemas", json_object_get(all, "schemas"), "securitySchemes",
