@@ -20,7 +20,7 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     (void)instance;
     const struct kt_shape *shape = &layout->shape;
     bool linear = shape->activation == KT_ACTIVATION_NONE;
-    int first = linear ? KT_DOWN : KT_GATE;
+    int first = (int)kt_activation_first(shape->activation);
     if (*kt_activation_name(shape->activation) == '?')
         return kt_fail(error, KT_E_UNSUPPORTED, "it does not know activation %u", shape->activation);
     for (int p = first; p <= KT_DOWN; p++)
@@ -125,6 +125,8 @@ static double activate(const struct kt_shape *shape, double g, double u)
         return g / (1 + exp(-2 * sqrt(M_2_PI) * (g + 0.044715 * g * g * g))) * u;
     case KT_ACTIVATION_SWIGLUSTEP:
         return fmin(silu(g, 1), limit) * clamp(u, limit);
+    case KT_ACTIVATION_RELU2:
+        return fmax(u, 0) * fmax(u, 0);
     default: /* SITU */
         u = limit > 0 ? limit * tanh(u / limit) : u;
         return alpha * tanh(g / alpha) / (1 + exp(-g)) * u;
@@ -143,14 +145,16 @@ static void gate_up(void *instance, const struct kt_product *job)
     const struct kt_shape *shape = &job->layout->shape;
     uint64_t n = shape->hidden_size, end = last_row(job, shape->intermediate_size);
     float *gate = job->scratch, *up = gate + n;
+    bool gated = kt_activation_first(shape->activation) == KT_GATE;
     for (uint64_t row = job->panel_begin * PANEL_ROWS; row < end; row++) {
-        (void)kt_view_dequantize(&job->source->gate, row, 0, n, gate, NULL);
+        if (gated)
+            (void)kt_view_dequantize(&job->source->gate, row, 0, n, gate, NULL);
         (void)kt_view_dequantize(&job->source->up, row, 0, n, up, NULL);
         for (uint32_t r = 0; r < job->n_rows; r++) {
             const float *x = act_row(job, KT_STAGE_GATE_UP, r);
             float *h = (float *)(void *)((char *)job->out + r * job->out_stride);
-            h[row] =
-                (float)activate(shape, dot(gate, x, n, job->bias[0], row), dot(up, x, n, job->bias[1], row));
+            double g = gated ? dot(gate, x, n, job->bias[0], row) : 0;
+            h[row] = (float)activate(shape, g, dot(up, x, n, job->bias[1], row));
         }
     }
 }

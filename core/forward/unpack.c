@@ -134,6 +134,9 @@ static enum kt_status check_backend(const struct kt_layer *layer, struct kt_erro
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: backend %s cannot give weights back in their source format", layer->name,
                        layer->backend->name);
+    if (kt_layer_first(layer) != KT_GATE)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: its experts have no gate, so there is no w13",
+                       layer->name);
     if (format[KT_GATE].dtype != format[KT_UP].dtype ||
         format[KT_GATE].scale_dtype != format[KT_UP].scale_dtype ||
         format[KT_GATE].zero_dtype != format[KT_UP].zero_dtype ||

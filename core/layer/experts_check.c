@@ -84,6 +84,10 @@ enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct
         const struct kt_expert *expert = &experts[e];
         for (int p = (int)kt_layer_first(layer); p <= KT_DOWN && status == KT_OK; p++)
             status = check_view(layer, experts, e, expert, (enum kt_projection)p, error);
+        if (status == KT_OK && kt_layer_first(layer) == KT_UP && (expert->gate.data || expert->gate_bias))
+            status = kt_fail(error, KT_E_INVALID,
+                             "%s: expert %u has a gate, which activation %s does not use; leave it empty",
+                             layer->name, e, kt_activation_name(layer->params.activation));
         if (status == KT_OK &&
             (!expert->gate_bias != !experts->gate_bias || !expert->up_bias != !experts->up_bias ||
              !expert->down_bias != !experts->down_bias))

@@ -27,9 +27,10 @@ enum kt_status kt_shard_cut(const struct kt_shard *shard, const struct kt_expert
     uint64_t rows = shard->end - shard->begin;
     enum kt_status status = KT_OK;
     *part = *expert;
-    if (shard->layout.shape.activation != KT_ACTIVATION_NONE)
+    int first = (int)kt_activation_first(shard->layout.shape.activation);
+    if (first <= KT_GATE)
         status = kt_view_slice(&expert->gate, shard->begin, rows, 0, expert->gate.cols, &part->gate, error);
-    if (status == KT_OK && shard->layout.shape.activation != KT_ACTIVATION_NONE)
+    if (status == KT_OK && first <= KT_UP)
         status = kt_view_slice(&expert->up, shard->begin, rows, 0, expert->up.cols, &part->up, error);
     if (status == KT_OK)
         status = kt_view_slice(&expert->down, 0, expert->down.rows, shard->begin, rows, &part->down, error);

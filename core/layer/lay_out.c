@@ -25,11 +25,9 @@ static void shape_of(const struct kt_layer *layer, const struct kt_expert *examp
         .has_bias = (example->gate_bias ? 1u << KT_GATE : 0) | (example->up_bias ? 1u << KT_UP : 0) |
                     (example->down_bias ? 1u << KT_DOWN : 0),
     };
-    if (!kt_layer_is_linear(layer)) {
-        kt_view_format(&example->gate, &shape->format[KT_GATE]);
-        kt_view_format(&example->up, &shape->format[KT_UP]);
-    }
-    kt_view_format(&example->down, &shape->format[KT_DOWN]);
+    const struct kt_view *const views[3] = {&example->gate, &example->up, &example->down};
+    for (int p = (int)kt_layer_first(layer); p <= KT_DOWN; p++)
+        kt_view_format(views[p], &shape->format[p]);
 }
 
 void kt_layout_release(const struct kt_backend *backend, struct kt_layout *layout)
@@ -107,18 +105,19 @@ static enum kt_status check_form(const struct kt_layout *layout, const char *wan
  */
 static void name_format(const struct kt_shape *shape, char *text, size_t size)
 {
-    const struct kt_format *down = &shape->format[KT_DOWN], *gate = &shape->format[KT_GATE];
-    bool linear = shape->activation == KT_ACTIVATION_NONE;
+    const struct kt_format *down = &shape->format[KT_DOWN],
+                           *first = &shape->format[kt_activation_first(shape->activation)];
     char groups[32] = "";
     if (down->scale_dtype != KT_DTYPE_NONE && down->group_rows == 1)
         (void)snprintf(groups, sizeof groups, "-g%llu", (unsigned long long)down->group_cols);
     else if (down->scale_dtype != KT_DTYPE_NONE)
         (void)snprintf(groups, sizeof groups, "-b%llux%llu", (unsigned long long)down->group_rows,
                        (unsigned long long)down->group_cols);
-    if (linear || gate->dtype == down->dtype)
+    if (first->dtype == down->dtype)
         (void)snprintf(text, size, "%s%s", kt_dtype_name(down->dtype), groups);
     else
-        (void)snprintf(text, size, "%s+%s%s", kt_dtype_name(gate->dtype), kt_dtype_name(down->dtype), groups);
+        (void)snprintf(text, size, "%s+%s%s", kt_dtype_name(first->dtype), kt_dtype_name(down->dtype),
+                       groups);
 }
 
 void kt_layer_tuned_subject(const struct kt_layer *layer, const struct kt_backend *backend,

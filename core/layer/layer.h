@@ -142,7 +142,7 @@ static inline bool kt_layer_is_linear(const struct kt_layer *layer)
 /* The first of the projections that it has. */
 static inline enum kt_projection kt_layer_first(const struct kt_layer *layer)
 {
-    return kt_layer_is_linear(layer) ? KT_DOWN : KT_GATE;
+    return kt_activation_first(layer->params.activation);
 }
 
 static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)

@@ -29,9 +29,9 @@
  *   1.6  2026-11-23  kt_level.attention and kt_level.rows, without which ops may be left out
  *   1.7  2026-11-23  tunables: struct kt_tunable, kt_ops.tunables, kt_layout.tuned, and the same of attention
  *   1.8  2026-11-26  kt_attention_layout.adds, kt_attend.add, reserved before: attend() over several chunks
- *   1.9  2026-11-27  KT_ACTIVATION_GELU_TANH, SWIGLUSTEP and SITU; rows: KT_GATING_GELU, KT_ROUTING_LOGITS,
- *                    KT_ROUTING_MIXER, kt_rows_route.near, reserved before. Plugins of an older minor version
- * are not called with them
+ *   1.9  2026-11-27  KT_ACTIVATION_GELU_TANH, SWIGLUSTEP, SITU, and RELU2 without a gate; rows:
+ * KT_GATING_GELU, KT_ROUTING_LOGITS, KT_ROUTING_MIXER, kt_rows_route.near, reserved before. Older plugins are
+ * not called with any of these
  *
  * Threads: probe, open, close and layout are called from one thread at a time. All other functions are called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -52,6 +52,8 @@
  *
  * Activations: a plugin that does not support the activation of a shape rejects it in layout(), with
  * kt_activation_name() in the reason. A plugin is only called with activations that its minor version has.
+ * With KT_ACTIVATION_RELU2 experts have no gate: its format is zero, its view empty, bias[0] of stage 0 NULL,
+ * and there are no jobs of projection KT_GATE; panel_rows[0] counts rows of up.
  *
  * Tunables (since 1.7): values that must be measured on the machine, such as a prefetch distance or the
  * number of rows from which another kernel is faster. A level lists them with its functions; `kt tune`

@@ -181,6 +181,7 @@ struct kt_view {
  *   SWIGLUSTEP  g = min(silu(g), L), u = clamp(u, -L, L): g * u                        (Step-3.5, L 7)
  *   SITU        u = L * tanh(u / L), or u itself if L is 0: alpha * tanh(g / alpha) * sigmoid(g) * u
  *                                                    (Kimi K3, Inkling 2, alpha 4, L 25)
+ *   RELU2       max(u, 0)^2; experts have up and down, and no gate                        (Nemotron-H)
  *
  * Activations from GELU_TANH on were added in plugin ABI 1.9.
  */
@@ -191,23 +192,31 @@ enum kt_activation {
     KT_ACTIVATION_NONE = 3,
     KT_ACTIVATION_GELU_TANH = 4,
     KT_ACTIVATION_SWIGLUSTEP = 5,
-    KT_ACTIVATION_SITU = 6
+    KT_ACTIVATION_SITU = 6,
+    KT_ACTIVATION_RELU2 = 7
 };
 
 /** "swiglu" for KT_ACTIVATION_SWIGLU; "?" for an unknown number. */
 static inline const char *kt_activation_name(uint32_t activation)
 {
     static const char *const names[] = {"silu",      "swiglu",     "swigluoai", "none",
-                                        "gelu_tanh", "swiglustep", "situ"};
+                                        "gelu_tanh", "swiglustep", "situ",      "relu2"};
     return activation < sizeof names / sizeof names[0] ? names[activation] : "?";
 }
 
 /** A projection of an expert. */
 enum kt_projection { KT_GATE = 0, KT_UP = 1, KT_DOWN = 2 };
 
+/** The first projection of experts with this activation: KT_UP where they have no gate; of a linear KT_DOWN.
+ */
+static inline enum kt_projection kt_activation_first(uint32_t activation)
+{
+    return activation == KT_ACTIVATION_NONE ? KT_DOWN : activation == KT_ACTIVATION_RELU2 ? KT_UP : KT_GATE;
+}
+
 /** One expert's weights in their source format. */
 struct kt_expert {
-    struct kt_view gate;    /**< [intermediate_size][hidden_size] */
+    struct kt_view gate;    /**< [intermediate_size][hidden_size]; KT_VIEW_INIT where there is no gate */
     struct kt_view up;      /**< [intermediate_size][hidden_size] */
     struct kt_view down;    /**< [hidden_size][intermediate_size] */
     const float *gate_bias; /**< [intermediate_size], or NULL; all experts of a layer or none */

@@ -137,7 +137,7 @@ enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct k
         for (uint64_t c = job->col_begin, end; c < job->col_end; c = end) {
             end = job->col_end - c < UNPACK_COLUMNS ? job->col_end : c + UNPACK_COLUMNS;
             for (uint64_t r = row; r < next; r++) {
-                uint64_t place = r % step + (job->projection == KT_UP ? TILE_ROWS : 0);
+                uint64_t place = panel_place(&layout->shape, job->projection, r);
                 unpack_row(panel + place / TILE_ROWS * TILE_SIZE + place % TILE_ROWS * 4, c, end,
                            (uint8_t *)job->codes + (int64_t)(r - job->row_begin) * job->codes_stride +
                                2 * (c - job->col_begin));

@@ -101,7 +101,8 @@ static enum kt_status lay_out_projection(const struct kt_host *host, struct kt_l
     if (shape->format[projection].scale_dtype != KT_DTYPE_NONE)
         layout->nominal_size[down] += shape->format[projection].scale_dtype == KT_DTYPE_F32 ? 4 : 2;
     if (down)
-        layout->k_unit = format->block > TILE_ROWS ? format->block : TILE_ROWS;
+        layout->k_unit =
+            round_up(format->block, is_linear(shape) ? TILE_ROWS : panel_step(shape, KT_STAGE_GATE_UP));
     return KT_OK;
 }
 

@@ -208,20 +208,31 @@ static inline uint64_t groups_size(const struct llamafile_format *format, uint64
 
 uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64_t k);
 
+/* The format of tile 0 or 1 of a stage's panels. */
+static inline const struct kt_format *tile_format(const struct kt_layout *layout, enum kt_stage stage,
+                                                  int tile)
+{
+    return &layout->shape.format[tile_projection(&layout->shape, stage, tile)];
+}
+
 /* Has a matrix of the stage a factor? */
 static inline bool has_factors(const struct kt_layout *layout, enum kt_stage stage)
 {
-    const struct kt_format *format = layout->shape.format;
-    if (stage == KT_STAGE_DOWN)
-        return format[KT_DOWN].scale_dtype != KT_DTYPE_NONE;
-    return format[KT_GATE].scale_dtype != KT_DTYPE_NONE || format[KT_UP].scale_dtype != KT_DTYPE_NONE;
+    return tile_format(layout, stage, 0)->scale_dtype != KT_DTYPE_NONE ||
+           tile_format(layout, stage, 1)->scale_dtype != KT_DTYPE_NONE;
+}
+
+/* Bytes of half panel 0 or 1. */
+static inline uint64_t half_size(const struct kt_layout *layout, enum kt_stage stage, int half)
+{
+    static const int words[3] = {WORD_HALF_GATE, WORD_HALF_UP, WORD_HALF_DOWN};
+    return layout->words[words[tile_projection(&layout->shape, stage, half)]];
 }
 
 /* Bytes of both half panels of a panel; behind them come the factors. */
 static inline uint64_t halves_size(const struct kt_layout *layout, enum kt_stage stage)
 {
-    return stage == KT_STAGE_DOWN ? 2 * layout->words[WORD_HALF_DOWN]
-                                  : layout->words[WORD_HALF_GATE] + layout->words[WORD_HALF_UP];
+    return half_size(layout, stage, 0) + half_size(layout, stage, 1);
 }
 
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
@@ -239,7 +250,7 @@ static inline uint64_t filled_size(const struct kt_layout *layout)
 /* Where the second half panel of a panel begins. */
 static inline uint64_t first_half_size(const struct kt_layout *layout, enum kt_stage stage)
 {
-    return layout->words[stage == KT_STAGE_DOWN ? WORD_HALF_DOWN : WORD_HALF_GATE];
+    return half_size(layout, stage, 0);
 }
 
 static inline bool dtype_is_float(uint32_t dtype)
@@ -250,10 +261,8 @@ static inline bool dtype_is_float(uint32_t dtype)
 /* Has a row of activations a part for quantized formats, or one for floats? */
 static inline bool has_part(const struct kt_layout *layout, enum kt_stage stage, bool floats)
 {
-    const struct kt_format *format = layout->shape.format;
-    if (stage == KT_STAGE_DOWN)
-        return dtype_is_float(format[KT_DOWN].dtype) == floats;
-    return dtype_is_float(format[KT_GATE].dtype) == floats || dtype_is_float(format[KT_UP].dtype) == floats;
+    return dtype_is_float(tile_format(layout, stage, 0)->dtype) == floats ||
+           dtype_is_float(tile_format(layout, stage, 1)->dtype) == floats;
 }
 
 /* Where the floats of a row of activations are, and where the bfloat16. */
@@ -280,7 +289,7 @@ static inline bool has_shared_scales(const struct kt_layout *layout, enum kt_sta
 /* Are the pairs of such a stage halves of groups? */
 static inline bool has_half_pairs(const struct kt_layout *layout, enum kt_stage stage)
 {
-    return layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype != KT_DTYPE_Q4_K;
+    return tile_format(layout, stage, 0)->dtype != KT_DTYPE_Q4_K;
 }
 
 /* Formats of signed weights that want rows whose sums are bounded (bounded_sums.h). */

@@ -108,7 +108,7 @@ DEFINE_GEMV_LIST(e2m1_int8, ENCODING_E2M1 | ENCODING_INT8)
 
 static int find_stage_encoding(const struct kt_product *job, enum kt_stage stage)
 {
-    int encoding = find_encoding(job->layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype);
+    int encoding = find_encoding(job->layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP].dtype);
     return encoding | (find_coded(job->layout, stage).subtile ? SUBTILE_GROUPS : 0);
 }
 

@@ -157,10 +157,10 @@ static void make_shape(uint32_t dtype, unsigned kind, const struct model *model,
         make_plain_shape(dtype, kind, model, state, shape);
     if (model->factors)
         add_factors(state, shape);
-    shape->activation = pick_activation(random_below(state, N_ACTIVATIONS));
     shape->limit = 1.0f + (float)random_below(state, 8);
     shape->alpha = 1.702f;
     shape->has_bias = random_below(state, 8);
+    set_activation(shape, pick_activation(random_below(state, N_ACTIVATIONS)));
 }
 
 /* A matrix of the format with any number of rows, and of columns that its blocks allow. */

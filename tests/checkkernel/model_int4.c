@@ -23,9 +23,10 @@ static struct parts read_parts(const uint8_t *packed, const struct kt_layout *la
     uint64_t k = down ? shape->intermediate_size : shape->hidden_size, tiles = (k + 63) / 64;
     uint64_t columns = 2 * group_size, blocks = (tiles * 64 + columns - 1) / columns;
     uint64_t units = tiles * 1024 + blocks * 64, size = units + 32 * 4;
-    uint64_t panel = down ? row / 32 : row / 16, place = down ? row % 32 : row % 16;
+    bool plain = down || kt_activation_first(shape->activation) == KT_UP;
+    uint64_t panel = plain ? row / 32 : row / 16, place = plain ? row % 32 : row % 16;
     struct parts parts;
-    place += projection == KT_UP ? 16 : 0;
+    place += projection == KT_UP && !plain ? 16 : 0;
     packed += panel * size;
     const uint8_t *block = packed + column / columns * (64 + columns * 16);
     unsigned group = block[column % columns / group_size * 32 + place];

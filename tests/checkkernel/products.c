@@ -107,7 +107,7 @@ void check_act(struct check *check, enum kt_stage stage)
     float *x = check_need(malloc(k * sizeof *x));
     double *used = check_need(malloc(k * sizeof *used));
     uint8_t *alone = check_need(calloc(fill_rows(check, check->n_rows), layout->act_row_size[stage]));
-    int first = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
+    int first = stage == KT_STAGE_DOWN ? KT_DOWN : (int)check_first_projection(check);
     int last = stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
     for (uint32_t r = 0; r < n; r++) {
         read_source_row(check, stage, r, x);
@@ -203,19 +203,22 @@ static bool predict_row(const struct check *check, enum kt_stage stage, const ui
 {
     const struct kt_shape *shape = &check->layout.shape;
     bool down = stage == KT_STAGE_DOWN;
-    uint64_t k = projection_cols(shape, down ? KT_DOWN : KT_GATE);
-    uint64_t n = projection_rows(shape, down ? KT_DOWN : KT_GATE);
+    bool gated = check_first_projection(check) == KT_GATE;
+    enum kt_projection of_first = down ? KT_DOWN : gated ? KT_GATE : KT_UP;
+    uint64_t k = projection_cols(shape, of_first), n = projection_rows(shape, of_first);
     double *first = check_need(malloc(k * sizeof *first)), *up = check_need(malloc(k * sizeof *up));
-    bool right = check->model->read_row(&check->layout, down ? KT_DOWN : KT_GATE, act, x, method, first) &&
+    bool right = check->model->read_row(&check->layout, of_first, act, x, method, first) &&
                  (down || check->model->read_row(&check->layout, KT_UP, act, x, method, up));
     if (check->model->scaled && method == METHOD_CODES) {
         model_fix_row(check, k, first);
         model_fix_row(check, down ? 0 : k, up);
     }
     for (uint64_t i = 0; i < n && right; i++)
-        wanted[i] = down ? dot(check, KT_DOWN, i, first, method)
-                         : value_activation(shape, dot(check, KT_GATE, i, first, method),
-                                            dot(check, KT_UP, i, up, method));
+        wanted[i] =
+            down ? dot(check, KT_DOWN, i, first, method)
+                 : value_activation(shape,
+                                    gated ? dot(check, KT_GATE, i, first, method) : (struct value){0, 0},
+                                    dot(check, KT_UP, i, up, method));
     free(up);
     free(first);
     return right;

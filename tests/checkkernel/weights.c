@@ -39,8 +39,8 @@ static uint64_t count_wanted(const struct kt_layout *layout, enum kt_stage stage
 {
     const struct kt_shape *shape = &layout->shape;
     uint64_t wanted = layout->nominal_size[stage], weights = shape->hidden_size * shape->intermediate_size;
-    for (int p = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP);
-         p++) {
+    const int first = stage == KT_STAGE_DOWN ? KT_DOWN : (int)kt_activation_first(shape->activation);
+    for (int p = first; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP); p++) {
         uint32_t elements, bytes, packed = count_packed(shape->format[p].dtype);
         kt_dtype_block(shape->format[p].dtype, &elements, &bytes);
         if (packed)
@@ -115,7 +115,7 @@ static bool spoil(unsigned kind, struct kt_shape *shape)
     default:
         return false;
     }
-    if (format == up)
+    if (format == up && kt_activation_first(shape->activation) == KT_GATE)
         shape->format[KT_GATE] = *up;
     return true;
 }
@@ -127,7 +127,9 @@ void check_refusals(struct check *check)
         struct kt_error error = {KT_OK, ""};
         if (!spoil(kind, &layout.shape))
             return;
-        if (check_linear(check) && (kind % 2 == 0 || kind / 2 == 9)) /* nothing about gate and up */
+        if (check_linear(check) && kind % 2 == 0) /* nothing about gate and up */
+            continue;
+        if (check_first_projection(check) != KT_GATE && kind / 2 == 9)
             continue;
         if (check->level->ops->layout(check->instance, &layout, &error) != KT_E_UNSUPPORTED ||
             strncmp(error.message, check->model->plugin, strlen(check->model->plugin)) != 0)
@@ -142,9 +144,9 @@ static struct kt_expert slice(struct check *check, uint64_t begin)
     struct kt_expert expert = check->source.expert;
     uint64_t hidden = check->layout.shape.hidden_size, rows = expert.down.cols - begin;
     struct kt_error error = {KT_OK, ""};
-    bool linear = check_linear(check);
-    if ((!linear && kt_view_slice(&expert.gate, begin, rows, 0, hidden, &expert.gate, &error)) ||
-        (!linear && kt_view_slice(&expert.up, begin, rows, 0, hidden, &expert.up, &error)) ||
+    enum kt_projection first = check_first_projection(check);
+    if ((first == KT_GATE && kt_view_slice(&expert.gate, begin, rows, 0, hidden, &expert.gate, &error)) ||
+        (first <= KT_UP && kt_view_slice(&expert.up, begin, rows, 0, hidden, &expert.up, &error)) ||
         kt_view_slice(&expert.down, 0, hidden, begin, rows, &expert.down, &error))
         check_fail(check, "views of a shard: %s", error.message);
     return expert;
@@ -258,7 +260,7 @@ static uint32_t find_bad(uint32_t dtype, bool infinite, uint8_t bad[4])
 void check_refused(struct check *check)
 {
     const struct kt_expert *expert = &check->source.expert;
-    uint32_t p = check_linear(check) ? KT_DOWN : random_below(&check->random, 3);
+    uint32_t first = check_first_projection(check), p = first + random_below(&check->random, 3 - first);
     enum kt_stage stage = p == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     const struct kt_view *view = check_view(check, (enum kt_projection)p);
     const struct kt_scales *scales = &view->scales;

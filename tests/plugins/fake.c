@@ -104,8 +104,9 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->act_row_size[1] = round_up(rows * sizeof(float), 64);
     if (layout->shape.activation != KT_ACTIVATION_NONE) {
         layout->panel_rows[0] = panel;
-        layout->weight_size[0] = round_up(rows, panel) * 2 * hidden * sizeof(float);
-        layout->nominal_size[0] = rows * 2 * hidden * sizeof(float);
+        uint64_t both = kt_activation_first(layout->shape.activation) == KT_GATE ? 2 : 1;
+        layout->weight_size[0] = round_up(rows, panel) * both * hidden * sizeof(float);
+        layout->nominal_size[0] = rows * both * hidden * sizeof(float);
         layout->act_row_size[0] = round_up(hidden * sizeof(float), 64);
         layout->h_row_size = layout->act_row_size[1];
     }
@@ -128,6 +129,8 @@ static float *packed_row(const struct kt_layout *layout, const void *packed, enu
     uint64_t panel_rows = layout->panel_rows[projection == KT_DOWN];
     if (projection == KT_DOWN)
         return object + row * layout->shape.intermediate_size;
+    if (kt_activation_first(layout->shape.activation) == KT_UP)
+        return object + row * layout->shape.hidden_size;
     uint64_t place = row / panel_rows * 2 * panel_rows + row % panel_rows;
     return object + (place + (projection == KT_UP ? panel_rows : 0)) * layout->shape.hidden_size;
 }
@@ -136,7 +139,8 @@ static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_
 {
     const struct fake *fake = instance;
     const struct kt_view *views[] = {&job->source->gate, &job->source->up, &job->source->down};
-    int first = job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
+    int first =
+        job->stage == KT_STAGE_DOWN ? KT_DOWN : (int)kt_activation_first(job->layout->shape.activation);
     int last = job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
     uint64_t panel_rows = job->layout->panel_rows[job->stage];
     if (fake->values[OPTION_LIE].number == LIE_PACK)
@@ -161,7 +165,8 @@ static void cut(void *instance, const struct kt_cut *job)
     uint64_t panel_rows = job->shard->panel_rows[job->stage];
     uint64_t rows = down ? job->shard->shape.hidden_size : job->shard->shape.intermediate_size;
     uint64_t cols = down ? job->shard->shape.intermediate_size : job->shard->shape.hidden_size;
-    for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP); p++) {
+    int first = down ? KT_DOWN : (int)kt_activation_first(job->shard->shape.activation);
+    for (int p = first; p <= (down ? KT_DOWN : KT_UP); p++) {
         for (uint64_t row = job->panel_begin * panel_rows; row < job->panel_end * panel_rows && row < rows;
              row++) {
             const float *from =
@@ -280,6 +285,8 @@ static float activate(const struct kt_shape *shape, float g, float u)
         return g / (1 + expf(-1.5957691f * (g + 0.044715f * g * g * g))) * u;
     case KT_ACTIVATION_SWIGLUSTEP:
         return clamp(silu(g, 1), -INFINITY, limit) * clamp(u, -limit, limit);
+    case KT_ACTIVATION_RELU2:
+        return u > 0 ? u * u : 0 * u; /* NaN stays */
     case KT_ACTIVATION_SITU:
         return cap(g, alpha) / (1 + expf(-g)) * cap(u, limit);
     default:
@@ -293,13 +300,14 @@ static void gate_up(void *instance, const struct kt_product *job)
     const struct kt_layout *layout = job->layout;
     const struct kt_shape *shape = &layout->shape;
     uint64_t n = shape->hidden_size, end = job->panel_end * layout->panel_rows[0];
+    bool gated = kt_activation_first(shape->activation) == KT_GATE;
     for (uint64_t row = job->panel_begin * layout->panel_rows[0]; row < end && row < shape->intermediate_size;
          row++) {
         const float *gate = packed_row(layout, job->packed, KT_GATE, row);
         const float *up = packed_row(layout, job->packed, KT_UP, row);
         for (uint32_t r = 0; r < job->n_rows; r++) {
             const float *x = act_row(job, KT_STAGE_GATE_UP, r);
-            float g = multiply_often(layout, gate, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            float g = gated ? multiply_often(layout, gate, x, n) + (job->bias[0] ? job->bias[0][row] : 0) : 0;
             float u = multiply_often(layout, up, x, n) + (job->bias[1] ? job->bias[1][row] : 0);
             float *h = (float *)(void *)((char *)job->out + r * layout->h_row_size);
             h[row] = is(x[0], FAIL_DOWN) || is(x[0], FAIL_ACT_PACK_H) ? x[0] : activate(shape, g, u);

@@ -142,8 +142,9 @@ static void plan_tensors(struct plan *plan, const struct model *model)
         const uint32_t *types = model->has_types ? model->types[l] : usual;
         const char *first = model->fused ? "gate_up" : "gate";
         uint64_t rows = model->fused ? 2 * i : i;
-        add(plan, model, layer, first, "weight", types[0], 3, h, rows, e);
-        if (model->has_bias)
+        if (!model->no_gate)
+            add(plan, model, layer, first, "weight", types[0], 3, h, rows, e);
+        if (model->has_bias && !model->no_gate)
             add(plan, model, layer, first, "bias", model->bias_type, 2, rows, e, 1);
         if (model->has_scale)
             add(plan, model, layer, first, "scale", F32, 1, e, 1, 1);

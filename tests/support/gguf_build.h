@@ -41,6 +41,7 @@ struct model {
     int fused;                                             /* gate and up are one tensor */
     uint32_t bias_type;                                    /* ggml type of the biases */
     int has_bias, has_scale;
+    int no_gate;
     const char *left_out;  /* this tensor does not exist */
     const char *reshaped;  /* this tensor's slowest dimension is one more */
     const char *extra_key; /* an f32 of that name, 7 */

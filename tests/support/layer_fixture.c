@@ -67,6 +67,10 @@ static void make_experts(struct fixture *fixture)
             expert->up_bias = fixture->up_bias + e * intermediate;
             expert->down_bias = fixture->down_bias + e * hidden;
         }
+        if (kt_activation_first(fixture->activation) == KT_UP) {
+            expert->gate = (struct kt_view)KT_VIEW_INIT;
+            expert->gate_bias = NULL;
+        }
     }
 }
 
@@ -172,6 +176,8 @@ static double activate(const struct fixture *fixture, double g, double u)
         return g / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (g + 0.044715 * g * g * g))) * u;
     case KT_ACTIVATION_SWIGLUSTEP:
         return (silu < limit ? silu : limit) * clamped;
+    case KT_ACTIVATION_RELU2:
+        return u > 0 ? u * u : 0;
     case KT_ACTIVATION_SITU:
         return alpha * tanh(g / alpha) / (1 + exp(-g)) * limit * tanh(u / limit);
     default:

@@ -80,7 +80,8 @@ double fixture_gaussian(uint64_t *state);
 static inline uint32_t fixture_activation(int i)
 {
     static const uint32_t all[] = {KT_ACTIVATION_SILU,      KT_ACTIVATION_SWIGLU,     KT_ACTIVATION_SWIGLUOAI,
-                                   KT_ACTIVATION_GELU_TANH, KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU};
+                                   KT_ACTIVATION_GELU_TANH, KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU,
+                                   KT_ACTIVATION_RELU2};
     return all[(size_t)i % (sizeof all / sizeof all[0])];
 }
 

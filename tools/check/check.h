@@ -46,9 +46,11 @@ bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_
 /* ---- shape.c ---- */
 /* Picks a dimension, a multiple of both formats' blocks, ragged where they allow it. */
 uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second);
-/* Activation number i of experts, below N_ACTIVATIONS; the first three are those of plugin ABI 1.0. */
-enum { N_ACTIVATIONS = 6 };
+/* Gives a shape activation number i of experts, below N_ACTIVATIONS; the first three are those of plugin
+ * ABI 1.0. An activation without a gate takes that from the shape. */
+enum { N_ACTIVATIONS = 7 };
 uint32_t pick_activation(unsigned i);
+void set_activation(struct kt_shape *shape, uint32_t activation);
 /* Sizes and formats of weights with scales: one size is long, to have several groups and pieces of K, the
  * other short, to save time. */
 void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape);
@@ -105,7 +107,7 @@ static inline enum kt_stage check_first_stage(const struct check *check)
 
 static inline enum kt_projection check_first_projection(const struct check *check)
 {
-    return check_linear(check) ? KT_DOWN : KT_GATE;
+    return kt_activation_first(check->layout.shape.activation);
 }
 
 /* Numbers of an input row. */

@@ -94,12 +94,14 @@ enum kt_status exact_expert(const struct exact_layer *layer, uint32_t expert, ui
     double *up = malloc((n_h + 1) * sizeof *up);
     enum kt_status status = chunk && gate && up ? KT_OK : fail_memory(error);
     bool linear = shape->activation == KT_ACTIVATION_NONE;
-    if (!linear && status == KT_OK)
+    bool gated = kt_activation_first(shape->activation) == KT_GATE;
+    if (gated && status == KT_OK)
         status = multiply(layer, expert, KT_GATE, n, x, chunk, gate, error);
     if (!linear && status == KT_OK)
         status = multiply(layer, expert, KT_UP, n, x, chunk, up, error);
     for (uint64_t i = 0; i < n_h && !linear && status == KT_OK; i++)
-        gate[i] = value_activation(shape, (struct value){gate[i], 0}, (struct value){up[i], 0}).value;
+        gate[i] =
+            value_activation(shape, (struct value){gated ? gate[i] : 0, 0}, (struct value){up[i], 0}).value;
     if (status == KT_OK)
         status = multiply(layer, expert, KT_DOWN, n, linear ? x : gate, chunk, y, error);
     free(chunk);

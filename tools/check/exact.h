@@ -16,7 +16,7 @@ double exact_dot(const float *w, const double *x, uint64_t n);
 struct value {
     double value, bound;
 };
-/* The activation function of gate and up. */
+/* The activation function of gate and up; a gate that does not exist is 0. */
 struct value value_activation(const struct kt_shape *shape, struct value gate, struct value up);
 
 static inline const struct kt_view *expert_view(const struct kt_expert *expert, enum kt_projection projection)

@@ -154,7 +154,7 @@ bool source_create(const struct kt_shape *shape, uint64_t *state, struct source 
 {
     struct kt_view *views[3] = {&source->expert.gate, &source->expert.up, &source->expert.down};
     memset(source, 0, sizeof *source);
-    for (int p = shape->activation == KT_ACTIVATION_NONE ? KT_DOWN : KT_GATE; p <= KT_DOWN; p++) {
+    for (int p = (int)kt_activation_first(shape->activation); p <= KT_DOWN; p++) {
         enum kt_projection projection = (enum kt_projection)p;
         const struct kt_format *format = &shape->format[p];
         if (format->scale_dtype

@@ -29,8 +29,18 @@ uint32_t pick_activation(unsigned i)
 {
     static const uint32_t all[N_ACTIVATIONS] = {KT_ACTIVATION_SILU,       KT_ACTIVATION_SWIGLU,
                                                 KT_ACTIVATION_SWIGLUOAI,  KT_ACTIVATION_GELU_TANH,
-                                                KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU};
+                                                KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU,
+                                                KT_ACTIVATION_RELU2};
     return all[i];
+}
+
+void set_activation(struct kt_shape *shape, uint32_t activation)
+{
+    shape->activation = activation;
+    if (kt_activation_first(activation) == KT_UP) {
+        memset(&shape->format[KT_GATE], 0, sizeof shape->format[KT_GATE]);
+        shape->has_bias &= ~(1u << KT_GATE);
+    }
 }
 
 /* A size up to `most`, in whole blocks; one in three in whole tiles, one in six one block longer than that.

@@ -53,6 +53,10 @@ struct value value_activation(const struct kt_shape *shape, struct value gate, s
     double g = gate.value, u = up.value;
     if (isnan(g) || isnan(u))
         return (struct value){NAN, 0};
+    if (shape->activation == KT_ACTIVATION_RELU2) {
+        u = fmax(u, 0);
+        return (struct value){u * u, (2 * u + up.bound) * up.bound + HALF_ULP * u * u + 0x1p-120};
+    }
     double steps = activate(shape, &g, &u);
     double bound = 1.13 * gate.bound * (fabs(u) + up.bound) + fabs(g) * up.bound;
     return (struct value){g * u, bound + steps * HALF_ULP * fabs(g * u) + 0x1p-120};

@@ -25,8 +25,13 @@ static float from_f16(uint16_t bits)
     return bits & 0x8000 ? -value : value;
 }
 
-/* Packed objects: stage 0 is gate, then up, [intermediate][hidden] each; stage 1 is down. A linear, y = W x,
- * has stage 1 alone, with W as down. */
+/* Packed objects: stage 0 is gate, if there is one, then up, [intermediate][hidden] each; stage 1 is down. A
+ * linear, y = W x, has stage 1 alone, with W as down. */
+static int has_gate(const struct kt_shape *shape)
+{
+    return shape->activation != KT_ACTIVATION_NONE && shape->activation != KT_ACTIVATION_RELU2;
+}
+
 static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size, size;
@@ -34,7 +39,7 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     if (__builtin_mul_overflow(hidden, intermediate, &size) || size > UINT64_MAX / 8)
         return kt_plugin_fail(error, KT_E_INVALID, "@NAME@: an expert of %llu x %llu is too large",
                               (unsigned long long)intermediate, (unsigned long long)hidden);
-    if (layout->shape.activation > KT_ACTIVATION_SITU)
+    if (layout->shape.activation > KT_ACTIVATION_RELU2)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED, "@NAME@: the activation %s is not supported",
                               kt_activation_name(layout->shape.activation));
     layout->panel_rows[1] = PANEL;
@@ -43,7 +48,8 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->act_row_size[1] = intermediate * sizeof(float);
     if (layout->shape.activation != KT_ACTIVATION_NONE) {
         layout->panel_rows[0] = PANEL;
-        layout->weight_size[0] = layout->nominal_size[0] = 2 * size * sizeof(float);
+        uint64_t both = has_gate(&layout->shape) ? 2 : 1;
+        layout->weight_size[0] = layout->nominal_size[0] = both * size * sizeof(float);
         layout->act_row_size[0] = hidden * sizeof(float);
         layout->h_row_size = intermediate * sizeof(float);
     }
@@ -72,10 +78,13 @@ static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_
     float *packed = job->packed;
     if (job->stage == KT_STAGE_DOWN)
         return pack_rows(host, &source->down, begin, end, packed, error);
-    enum kt_status status = pack_rows(host, &source->gate, begin, end, packed, error);
-    if (status != KT_OK)
-        return status;
-    return pack_rows(host, &source->up, begin, end, packed + source->gate.rows * source->gate.cols, error);
+    if (has_gate(&job->layout->shape)) {
+        enum kt_status status = pack_rows(host, &source->gate, begin, end, packed, error);
+        if (status != KT_OK)
+            return status;
+        packed += source->gate.rows * source->gate.cols;
+    }
+    return pack_rows(host, &source->up, begin, end, packed, error);
 }
 
 static void act_pack(void *instance, const struct kt_act_pack *job)
@@ -141,6 +150,8 @@ static float activate(const struct kt_shape *shape, float gate, float up)
         return gate / (1.0f + expf(-1.5957691f * (gate + 0.044715f * gate * gate * gate))) * up;
     case KT_ACTIVATION_SWIGLUSTEP:
         return at_most(silu(gate, 1.0f), limit) * clamp(up, limit);
+    case KT_ACTIVATION_RELU2:
+        return up < 0.0f ? 0.0f : up * up;
     case KT_ACTIVATION_SITU:
         return cap(gate, alpha) / (1.0f + expf(-gate)) * cap(up, limit);
     default:
@@ -158,7 +169,7 @@ static void gate_up(void *instance, const struct kt_product *job)
 {
     const struct kt_shape *shape = &job->layout->shape;
     uint64_t cols = shape->hidden_size, rows = shape->intermediate_size;
-    const float *gate = job->packed, *up = gate + rows * cols;
+    const float *gate = job->packed, *up = has_gate(shape) ? gate + rows * cols : gate;
     (void)instance;
     for (uint32_t r = 0; r < job->n_rows; r++) {
         const float *x = input(job, KT_STAGE_GATE_UP, r);
@@ -191,7 +202,7 @@ static enum kt_status weight_row(void *instance, const struct kt_layout *layout,
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t cols = projection == KT_DOWN ? intermediate : hidden;
-    uint64_t first = projection == KT_UP ? intermediate : 0;
+    uint64_t first = projection == KT_UP && has_gate(&layout->shape) ? intermediate : 0;
     (void)instance, (void)source, (void)error;
     memcpy(out, (const float *)packed + (first + row) * cols, cols * sizeof *out);
     return KT_OK;

@@ -5,6 +5,7 @@
  *     blk.L.ffn_{gate,up}_exps.weight   [E][I][H]
  *     blk.L.ffn_gate_up_exps.weight     [E][2 I][H] instead of these two: rows of gate first
  *     blk.L.ffn_down_exps.weight        [E][H][I]
+ *     in some architectures no gate: up and down alone
  *     the same with .bias [E][rows] and .scale [E]: one number that multiplies the matrix of an expert
  *     the same with .input_scale        ignored: a scale for rounding activations, which is not done here
  *
@@ -141,6 +142,31 @@ static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_te
                    file_of(gguf, tensor), info->name, found, needed, like->info.name);
 }
 
+/* No key names the activation; it follows from the architecture. */
+static const struct activation {
+    const char *architecture;
+    uint32_t activation;
+    float limit, alpha;
+    bool clamps; /* key swiglu_clamp_exp has the limits; layers where it is 0 have silu */
+} activations[] = {
+    {"gpt-oss", KT_ACTIVATION_SWIGLUOAI, 7.0f, 1.702f, false},
+    {"minimax-m3", KT_ACTIVATION_SWIGLUOAI, 7.0f, 1.702f, false},
+    {"gemma4", KT_ACTIVATION_GELU_TANH, 0, 0, false},
+    {"nemotron_h_moe", KT_ACTIVATION_RELU2, 0, 0, false},
+    {"deepseek4", KT_ACTIVATION_SWIGLU, 0, 0, true},
+    {"hy_v4", KT_ACTIVATION_SWIGLU, 0, 0, true},
+    {"step35", KT_ACTIVATION_SWIGLUSTEP, 0, 0, true},
+    {NULL, KT_ACTIVATION_SILU, 0, 0, false},
+};
+
+static const struct activation *find_activation(const char *architecture)
+{
+    const struct activation *found = activations;
+    while (found->architecture && strcmp(found->architecture, architecture) != 0)
+        found++;
+    return found;
+}
+
 static enum kt_status check_weights(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
                                     struct kt_error *error)
 {
@@ -148,14 +174,22 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
     struct kt_tensor *fused = found->tensor[GATE_UP][0], *down = found->tensor[KT_DOWN][0];
     struct kt_tensor *gate = fused ? fused : found->tensor[KT_GATE][0];
     struct kt_tensor *up = fused ? fused : found->tensor[KT_UP][0];
+    uint32_t activation = find_activation(gguf->checkpoint->architecture)->activation;
+    if (kt_activation_first(activation) == KT_UP) {
+        if (gate)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\" has a gate, but experts of architecture %s have none",
+                           file_of(gguf, gate), gate->info.name, gguf->checkpoint->architecture);
+        gate = up; /* whose shape it would have */
+    }
     if (!gate || !up || !down || (fused && (found->tensor[KT_GATE][0] || found->tensor[KT_UP][0])))
         return kt_fail(error, KT_E_FORMAT,
                        "%s: layer %" PRIu64 " has experts, but tensor blk.%" PRIu64 ".ffn_%s_exps.weight %s",
                        label, found->layer, found->layer,
                        fused && down ? "gate_up"
                        : !down       ? "down"
-                       : !gate       ? "gate"
-                                     : "up",
+                       : !up         ? "up"
+                                     : "gate",
                        fused && down ? "stands beside one of gate or up" : "is missing");
     if (gate->info.n_dims != 3 || (fused && gate->info.dims[1] % 2 != 0))
         return kt_fail(error, KT_E_FORMAT,
@@ -177,14 +211,15 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
         status = check_shape(gguf, down, 3, down_dims, gate, error);
     if (status != KT_OK)
         return status;
-    moe->tensor[KT_GATE] = gate;
+    moe->info.activation = activation;
+    moe->tensor[KT_GATE] = kt_activation_first(activation) == KT_GATE ? gate : NULL;
     moe->tensor[KT_UP] = up;
     moe->tensor[KT_DOWN] = down;
     moe->first_row[KT_UP] = fused ? intermediate : 0;
     moe->info.n_experts = (uint32_t)experts;
     moe->info.hidden_size = hidden;
     moe->info.intermediate_size = intermediate;
-    moe->info.size = gate->info.size + (fused ? 0 : up->info.size) + down->info.size;
+    moe->info.size = gate->info.size + (up == gate ? 0 : up->info.size) + down->info.size;
     return KT_OK;
 }
 
@@ -208,7 +243,7 @@ static enum kt_status check_strays(const struct kt_gguf *gguf, const struct foun
 static enum kt_status check_extras(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
                                    struct kt_error *error)
 {
-    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+    for (int p = (int)kt_activation_first(moe->info.activation); p <= KT_DOWN; p++) {
         const struct kt_tensor *weight = moe->tensor[p];
         int kind = p != KT_DOWN && found->tensor[GATE_UP][0] ? GATE_UP : p;
         moe->bias[p] = found->tensor[kind][1];
@@ -228,30 +263,6 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
         }
     }
     return KT_OK;
-}
-
-/* No key names the activation; it follows from the architecture. */
-static const struct activation {
-    const char *architecture;
-    uint32_t activation;
-    float limit, alpha;
-    bool clamps; /* key swiglu_clamp_exp has the limits; layers where it is 0 have silu */
-} activations[] = {
-    {"gpt-oss", KT_ACTIVATION_SWIGLUOAI, 7.0f, 1.702f, false},
-    {"minimax-m3", KT_ACTIVATION_SWIGLUOAI, 7.0f, 1.702f, false},
-    {"gemma4", KT_ACTIVATION_GELU_TANH, 0, 0, false},
-    {"deepseek4", KT_ACTIVATION_SWIGLU, 0, 0, true},
-    {"hy_v4", KT_ACTIVATION_SWIGLU, 0, 0, true},
-    {"step35", KT_ACTIVATION_SWIGLUSTEP, 0, 0, true},
-    {NULL, KT_ACTIVATION_SILU, 0, 0, false},
-};
-
-static const struct activation *find_activation(const char *architecture)
-{
-    const struct activation *found = activations;
-    while (found->architecture && strcmp(found->architecture, architecture) != 0)
-        found++;
-    return found;
 }
 
 static const struct kt_gguf_key *find_clamp(const struct kt_gguf *gguf, char name[KT_NAME_SIZE])
@@ -323,7 +334,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
         status = check_extras(gguf, found, moe, error);
     if (status != KT_OK)
         return status;
-    const struct kt_tensor *gate = moe->tensor[KT_GATE];
+    const struct kt_tensor *gate = moe->tensor[kt_activation_first(moe->info.activation)];
     if (found->layer >= said->layers && kt_gguf_find(gguf, said->key[0]))
         return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
                        file_of(gguf, gate), said->key[0], said->layers, gate->info.name);
@@ -549,13 +560,15 @@ enum kt_status kt_gguf_experts(struct kt_checkpoint *checkpoint, struct kt_moe *
 {
     struct source source[3];
     enum kt_status status = KT_OK;
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+    const int first = (int)kt_activation_first(moe->info.activation);
+    for (int p = first; p <= KT_DOWN && status == KT_OK; p++)
         status = get_source(checkpoint, moe, p, &source[p], error);
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {
         struct kt_expert *expert = &experts[e];
         struct kt_view *const views[] = {&expert->gate, &expert->up, &expert->down};
         const float **const biases[] = {&expert->gate_bias, &expert->up_bias, &expert->down_bias};
-        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+        *expert = (struct kt_expert){.gate = KT_VIEW_INIT};
+        for (int p = first; p <= KT_DOWN && status == KT_OK; p++)
             status = fill(checkpoint, moe, p, &source[p], e, views[p], biases[p], error);
     }
     return status;

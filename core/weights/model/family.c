@@ -19,8 +19,12 @@
 /* No layer or expert has a longer number. */
 enum { MOST_DIGITS = 9 };
 
-static const char *const prefixes[] = {"model.layers.", "language_model.model.layers.",
-                                       "model.language_model.layers.", "layers.", "mtp.layers."};
+static const char *const prefixes[] = {"model.layers.",
+                                       "language_model.model.layers.",
+                                       "model.language_model.layers.",
+                                       "backbone.layers.",
+                                       "layers.",
+                                       "mtp.layers."};
 
 static const struct family {
     const char *experts;
@@ -31,6 +35,7 @@ static const struct family {
     {"block_sparse_moe.experts.", false, {"w1", "w3", "w2"}},          /* Mixtral, MiniMax */
     {"experts.", false, {"w1", "w3", "w2"}},                           /* Mistral's own */
     {"ffn.experts.", false, {"w1", "w3", "w2"}},                       /* DeepSeek's own */
+    {"mixer.experts.", false, {NULL, "up_proj", "down_proj"}},         /* Nemotron-H, without gates */
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
     {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Gemma 4 */
     {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Llama 4 */
@@ -169,7 +174,8 @@ char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, 
     char number[24] = "";
     if (!family->fused)
         (void)snprintf(number, sizeof number, "%" PRIu64 ".", expert);
+    const char *projection = family->kind[kind] ? family->kind[kind] : "gate_proj";
     (void)snprintf(text, size, "%s%" PRIu64 ".%s%s%s%s", prefixes[like->prefix], like->layer, family->experts,
-                   number, family->kind[kind], part);
+                   number, projection, part);
     return text;
 }

@@ -45,7 +45,9 @@ static const struct count {
      KT_LARGEST_EXPERTS,
      {"num_experts", "n_routed_experts", "num_local_experts"}},
     {offsetof(struct kt_model_config, top_k), KT_LARGEST_EXPERTS, {"num_experts_per_tok", "top_k_experts"}},
-    {offsetof(struct kt_model_config, hidden), KT_LARGEST_SIZE, {"hidden_size"}},
+    {offsetof(struct kt_model_config, hidden),
+     KT_LARGEST_SIZE,
+     {"moe_latent_size", "routed_expert_hidden_size", "hidden_size"}},
     {offsetof(struct kt_model_config, intermediate),
      KT_LARGEST_SIZE,
      {"moe_intermediate_size", "intermediate_size"}},
@@ -114,7 +116,7 @@ struct said {
 static enum kt_status read_said(const json_t *root, const char *label, struct said *said,
                                 struct kt_error *error)
 {
-    static const char *const keys[] = {"hidden_act", "hidden_activation", "activation"};
+    static const char *const keys[] = {"mlp_hidden_act", "hidden_act", "hidden_activation", "activation"};
     const struct {
         const char *key;
         float *real;
@@ -184,6 +186,8 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
         set(config, KT_ACTIVATION_SWIGLUSTEP, 0, 0);
     else if (plain)
         set(config, said.limit > 0 ? KT_ACTIVATION_SWIGLU : KT_ACTIVATION_SILU, said.limit, 0);
+    else if (strcmp(said.name, "relu2") == 0)
+        set(config, KT_ACTIVATION_RELU2, 0, 0);
     else if (is_one_of(said.name, gelu_tanh))
         set(config, KT_ACTIVATION_GELU_TANH, 0, 0);
     else

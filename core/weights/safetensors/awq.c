@@ -105,7 +105,7 @@ enum kt_status kt_awq_decode(struct kt_checkpoint *checkpoint, const struct kt_e
     if (posix_memalign(&memory, ALIGNMENT, (size_t)size) != 0)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of expert %" PRIu32,
                        checkpoint->label, size, expert);
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+    for (int p = map->first; p <= KT_DOWN && status == KT_OK; p++)
         if (map->matrix[p].coding == KT_CODING_AWQ)
             status = decode(checkpoint, map, expert, p, memory, error);
     if (status == KT_OK)

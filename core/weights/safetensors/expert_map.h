@@ -26,6 +26,7 @@ struct kt_matrix {
 /* The tensors of a layer (struct kt_moe.map). */
 struct kt_expert_map {
     struct kt_matrix matrix[3];
+    int first;       /* enum kt_projection: KT_UP where experts have no gate */
     uint64_t stride; /* 3: an expert has tensors of its own; 0: a fused tensor holds all of them */
     void **decoded;  /* by expert: decoded weights, or NULL */
     uint32_t zero;   /* all zeros of GPTQ must be this: 7, in version 2 8 */

@@ -218,6 +218,12 @@ static enum kt_status place(const struct layer *layer, struct kt_expert_map *map
         const struct kt_expert_name *name = &layer->entry[i].name;
         int first = name->kind == KT_GATE_UP ? KT_GATE : name->kind;
         int last = name->kind == KT_GATE_UP ? KT_UP : name->kind;
+        if (first < map->first && name->role < KT_N_ROLES)
+            return kt_fail(
+                error, KT_E_FORMAT,
+                "%s: tensor \"%s\" has a gate, but the activation in config.json is %s, without a gate",
+                kt_tensor_label(layer->checkpoint, layer->entry[i].tensor), layer->entry[i].tensor->info.name,
+                kt_activation_name(layer->config->activation));
         for (int p = first; p <= last && name->role < KT_N_ROLES && status == KT_OK; p++) {
             status = put(layer, &layer->entry[i],
                          &map->tensor[name->expert * map->stride + (uint64_t)p][name->role], error);
@@ -281,7 +287,7 @@ static enum kt_status check_all(const struct layer *layer, const struct kt_exper
     enum kt_status status = KT_OK;
     uint64_t n = map->stride ? layer->n_experts : 1;
     for (uint64_t e = 0; e < n && status == KT_OK; e++)
-        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+        for (int p = map->first; p <= KT_DOWN && status == KT_OK; p++)
             status =
                 check_alike(layer, e, p, map->tensor[p], map->tensor[e * map->stride + (uint64_t)p], error);
     return status;
@@ -304,7 +310,7 @@ static enum kt_status check_config(const struct layer *layer, const struct kt_ex
                                    const struct kt_moe_info *info, struct kt_error *error)
 {
     const struct kt_model_config *config = layer->config;
-    const struct kt_tensor *gate = map->tensor[KT_GATE][KT_ROLE_WEIGHT];
+    const struct kt_tensor *gate = map->tensor[map->first][KT_ROLE_WEIGHT];
     const struct kt_tensor *last = layer->entry[layer->n - 1].tensor;
     enum kt_status status =
         compare(layer, &config->experts, layer->n_experts, "number of experts", last, error);
@@ -351,6 +357,7 @@ static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct 
                        "%s: no memory for the list of %" PRIu64 " experts of layer %" PRIu64,
                        layer->checkpoint->label, layer->n_experts, layer->number);
     moe->map = map;
+    map->first = (int)kt_activation_first(layer->config->activation);
     map->stride = fused ? 0 : 3;
     map->decoded = (void **)(void *)(map->tensor + slots);
     info->layer = layer->number;

@@ -88,29 +88,27 @@ static enum kt_status refuse_pair(const struct kt_checkpoint *checkpoint, const 
 static enum kt_status lay_own(const struct kt_checkpoint *checkpoint, struct kt_expert_map *map,
                               struct kt_moe_info *info, struct kt_error *error)
 {
-    const struct kt_tensor *gate = weight_of(map, KT_GATE), *up = weight_of(map, KT_UP),
-                           *down = weight_of(map, KT_DOWN);
-    const struct kt_tensor *const weights[] = {gate, up, down};
+    const struct kt_tensor *first = weight_of(map, map->first);
     uint64_t shape[3][2];
-    if (gate->info.n_dims != 2 || gate->info.size == 0)
-        return refuse_shape(checkpoint, gate, "a matrix of intermediate size by hidden size", error);
-    for (int p = KT_GATE; p <= KT_DOWN; p++) {
-        const struct kt_tensor_info *weight = &weights[p]->info;
+    if (first->info.n_dims != 2 || first->info.size == 0)
+        return refuse_shape(checkpoint, first, "a matrix of intermediate size by hidden size", error);
+    for (int p = map->first; p <= KT_DOWN; p++) {
+        const struct kt_tensor_info *weight = &weight_of(map, p)->info;
         struct kt_matrix *matrix = &map->matrix[p];
         kt_coding_shape(matrix->coding, weight, shape[p]);
-        uint64_t rows = shape[0][p == KT_DOWN], cols = shape[0][p != KT_DOWN];
+        uint64_t rows = shape[map->first][p == KT_DOWN], cols = shape[map->first][p != KT_DOWN];
         if (weight->n_dims != 2 || shape[p][0] != rows || shape[p][1] != cols)
-            return refuse_pair(checkpoint, weights[p], gate, error);
+            return refuse_pair(checkpoint, weight_of(map, p), first, error);
         if (matrix->coding == KT_CODING_PLAIN) {
             lay(matrix, weight, rows, cols, cols, false);
             continue;
         }
         kt_coding_lay(matrix, weight);
         if (cols % kt_dtype_find(matrix->dtype)->elements != 0)
-            return refuse_shape(checkpoint, weights[p], "of a multiple of 8 columns", error);
+            return refuse_shape(checkpoint, weight_of(map, p), "of a multiple of 8 columns", error);
     }
-    info->intermediate_size = shape[KT_GATE][0];
-    info->hidden_size = shape[KT_GATE][1];
+    info->intermediate_size = shape[map->first][0];
+    info->hidden_size = shape[map->first][1];
     return KT_OK;
 }
 
@@ -277,7 +275,7 @@ static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
                                     struct kt_error *error)
 {
     enum kt_status status = KT_OK;
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
+    for (int p = map->first; p <= KT_DOWN && status == KT_OK; p++) {
         const struct kt_tensor *weight = weight_of(map, p);
         const struct kt_tensor *scale = map->tensor[p][KT_ROLE_SCALE];
         status = kt_coding_resolve(checkpoint, config, map, p, error);
@@ -291,11 +289,15 @@ static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
 enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                               struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
 {
-    const struct kt_tensor *gate = weight_of(map, KT_GATE);
+    const struct kt_tensor *gate = weight_of(map, map->first);
     enum kt_status status = check_formats(checkpoint, config, map, error);
-    bool blocks = map->matrix[KT_GATE].coding == KT_CODING_BLOCKS;
+    bool blocks = map->matrix[map->first].coding == KT_CODING_BLOCKS;
     if (status == KT_OK && blocks != (map->matrix[KT_DOWN].coding == KT_CODING_BLOCKS))
         status = refuse_pair(checkpoint, weight_of(map, KT_DOWN), gate, error);
+    if (status == KT_OK && map->first != KT_GATE && !map->stride)
+        status = kt_fail(error, KT_E_UNSUPPORTED,
+                         "%s: tensor \"%s\" has all experts, which is not supported without a gate",
+                         kt_tensor_label(checkpoint, gate), gate->info.name);
     if (status == KT_OK)
         status = map->stride ? lay_own(checkpoint, map, info, error)
                  : blocks    ? lay_blocks(checkpoint, config, map, info, error)
@@ -308,7 +310,7 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
                        "; at most %d can be handled",
                        kt_tensor_label(checkpoint, gate), gate->info.name, info->intermediate_size,
                        info->hidden_size, KT_LARGEST_SIZE);
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+    for (int p = map->first; p <= KT_DOWN && status == KT_OK; p++)
         status = lay_projection(checkpoint, config, map, info, p, error);
     /* Only gpt-oss has fused biases; it has another order of rows and another activation. */
     if (status == KT_OK && map->stride == 0 && info->has_bias && !*config->model_type)

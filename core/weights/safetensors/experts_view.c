@@ -99,13 +99,14 @@ enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *m
 {
     const struct kt_expert_map *map = moe->map;
     enum kt_status status = KT_OK;
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+    for (int p = map->first; p <= KT_DOWN && status == KT_OK; p++)
         status = convert_biases(checkpoint, moe, p, error);
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {
         struct kt_view *const views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
         const float **const biases[] = {&experts[e].gate_bias, &experts[e].up_bias, &experts[e].down_bias};
+        experts[e] = (struct kt_expert){.gate = KT_VIEW_INIT};
         status = kt_awq_decode(checkpoint, map, e, error);
-        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
+        for (int p = map->first; p <= KT_DOWN && status == KT_OK; p++) {
             const float *converted = moe->converted[p];
             status = kt_map_view(checkpoint, map, e, p, views[p], error);
             *biases[p] = converted ? converted + e * map->matrix[p].rows : NULL;

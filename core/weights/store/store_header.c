@@ -98,9 +98,9 @@ enum kt_status kt_store_check_version(const struct kt_store_reading *reading, in
 static bool is_format(const struct kt_format *format)
 {
     bool groups = format->group_rows > 0 && format->group_cols > 0;
-    if (format->scale_dtype == KT_DTYPE_NONE)
-        return !kt_dtype_needs_scales(format->dtype) && format->zero_dtype == KT_DTYPE_NONE &&
-               format->group_rows == 0 && format->group_cols == 0;
+    if (format->scale_dtype == KT_DTYPE_NONE || format->dtype == KT_DTYPE_NONE)
+        return format->scale_dtype == KT_DTYPE_NONE && !kt_dtype_needs_scales(format->dtype) &&
+               format->zero_dtype == KT_DTYPE_NONE && format->group_rows == 0 && format->group_cols == 0;
     return groups && kt_dtype_scales(format->scale_dtype) &&
            (format->zero_dtype == KT_DTYPE_NONE || format->zero_dtype == KT_DTYPE_U8);
 }
@@ -130,14 +130,18 @@ static enum kt_status read_scales(const struct kt_store_reading *reading, unsign
     return KT_OK;
 }
 
-enum kt_status kt_store_formats(const struct kt_store_reading *reading, unsigned n, struct kt_format *formats)
+enum kt_status kt_store_formats(const struct kt_store_reading *reading, unsigned first, unsigned n,
+                                struct kt_format *formats)
 {
     uint64_t types[MOST_FORMATS];
     enum kt_status status = kt_store_numbers(reading, KT_STORE_KEY_SOURCE_TYPES, n, types);
     for (unsigned p = 0; p < n && status == KT_OK; p++) {
-        if (types[p] > UINT32_MAX || !kt_dtype_decodes((uint32_t)types[p]))
-            return kt_fail(reading->error, KT_E_FORMAT, "%s: %s has type %" PRIu64 ", which is none",
-                           kt_store_label(reading), KT_STORE_KEY_SOURCE_TYPES, types[p]);
+        bool right = p < first ? types[p] == KT_DTYPE_NONE
+                               : types[p] <= UINT32_MAX && kt_dtype_decodes((uint32_t)types[p]);
+        if (!right)
+            return kt_fail(reading->error, KT_E_FORMAT,
+                           "%s: %s has type %" PRIu64 " for matrix %u, which it cannot have",
+                           kt_store_label(reading), KT_STORE_KEY_SOURCE_TYPES, types[p], p);
         formats[p] = (struct kt_format){.dtype = (uint32_t)types[p]};
     }
     return status == KT_OK ? read_scales(reading, n, formats) : status;

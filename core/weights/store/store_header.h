@@ -31,8 +31,8 @@ enum kt_status kt_store_short(const struct kt_store_reading *reading, const char
 
 enum kt_status kt_store_check_version(const struct kt_store_reading *reading, int version);
 
-/* The formats of n matrices before packing. */
-enum kt_status kt_store_formats(const struct kt_store_reading *reading, unsigned n,
+/* The formats of n matrices before packing, of which those before `first` do not exist. */
+enum kt_status kt_store_formats(const struct kt_store_reading *reading, unsigned first, unsigned n,
                                 struct kt_format *formats);
 
 /* Backend, form and fingerprint into `stored`; architecture and number of layers into the checkpoint. */

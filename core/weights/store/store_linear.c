@@ -156,7 +156,7 @@ enum kt_status kt_store_read_linear(struct kt_store_reading *reading)
         return status == KT_OK ? KT_E_FORMAT : status;
     status = read_shape(reading, shape);
     if (status == KT_OK)
-        status = kt_store_formats(reading, 1, &format);
+        status = kt_store_formats(reading, 0, 1, &format);
     if (status == KT_OK)
         status = check_header(reading, linear);
     if (status != KT_OK)

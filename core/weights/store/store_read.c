@@ -149,7 +149,8 @@ static enum kt_status read_tensors(struct reading *reading)
     enum kt_status status = KT_OK;
     for (uint32_t i = 0; i < 2 * n_experts && status == KT_OK; i++)
         status = read_object(reading, i / 2, i % 2 ? KT_STAGE_DOWN : KT_STAGE_GATE_UP);
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+    for (int p = (int)kt_activation_first(reading->moe->info.activation); p <= KT_DOWN && status == KT_OK;
+         p++)
         status = read_bias(reading, (enum kt_projection)p);
     if (status == KT_OK && file->tensor != end)
         status = kt_fail(file->error, KT_E_FORMAT, "%s: tensor \"%.80s\" does not belong here",
@@ -178,9 +179,9 @@ static enum kt_status read_part(struct reading *reading)
     if (status == KT_OK)
         status = read_shape(file, info);
     if (status == KT_OK)
-        status = kt_store_formats(file, 3, formats);
-    if (status == KT_OK)
         status = read_activation(file, info);
+    if (status == KT_OK)
+        status = kt_store_formats(file, kt_activation_first(info->activation), 3, formats);
     if (status == KT_OK)
         status = check_header(file, info->layer);
     if (status != KT_OK)
@@ -300,7 +301,7 @@ static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_m
         struct kt_expert *expert = &experts[e];
         *expert = (struct kt_expert){.gate = KT_VIEW_INIT, .up = KT_VIEW_INIT, .down = KT_VIEW_INIT};
         struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
-        for (int p = KT_GATE; p <= KT_DOWN; p++)
+        for (int p = (int)kt_activation_first(info->activation); p <= KT_DOWN; p++)
             kt_store_show(&stored->format[p], p == KT_DOWN ? info->hidden_size : info->intermediate_size,
                           p == KT_DOWN ? info->intermediate_size : info->hidden_size, views[p]);
         expert->gate_bias = bias[KT_GATE] ? bias[KT_GATE] + e * info->intermediate_size : NULL;

@@ -36,19 +36,10 @@ struct panel_scales {
 static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                         struct panel_scales *scales)
 {
-    const struct kt_shape *shape = &job->layout->shape;
 #if ROW_SCALES
     scales->has_row_scales = load_row_scales(job, stage, panel, scales->row_scale);
 #endif
-    if (stage == KT_STAGE_GATE_UP) {
-        uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
-        bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
-        scales->has_bias = load_bias(job->bias[1], begin, rows, scales->bias + TILE_ROWS) || gate;
-    } else {
-        uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
-        (void)load_bias(job->bias[0], begin, rows, scales->bias);
-        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows, scales->bias + TILE_ROWS);
-    }
+    scales->has_bias = load_biases(job, stage, panel, scales->bias);
 }
 
 /* Columns c.. of 32 in row r, with factor and bias. */
@@ -62,6 +53,17 @@ INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, 
     return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
 }
 
+/* Of up alone, through the activation into h. */
+static NOINLINE void finish_up(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
+                               const struct sums *sums, const struct panel_scales *scales)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        uint8_t *h = (uint8_t *)job->out + (row + r) * job->layout->h_row_size;
+        UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+            vf_store((float *)(void *)h + panel * PANEL_ROWS + c, vf_relu2(load_sums(sums, scales, r, c)));
+    }
+}
+
 /* n rows from `row` on, of one panel: through the activation into h, or to y. */
 INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t panel, uint32_t row,
                    uint32_t n, const struct sums *sums, const struct panel_scales *scales)
@@ -69,6 +71,10 @@ INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t p
     const struct kt_layout *layout = job->layout;
     _Alignas(64) float y[PANEL_ROWS];
 
+    if (stage == KT_STAGE_GATE_UP && !has_gate(&layout->shape, stage)) {
+        finish_up(job, panel, row, n, sums, scales);
+        return;
+    }
     for (uint32_t r = 0; r < n; r++) {
         if (stage == KT_STAGE_GATE_UP) {
             float *h =

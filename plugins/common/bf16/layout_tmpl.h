@@ -55,8 +55,7 @@ static inline uint64_t size_row(uint64_t k, const struct row_form *form)
 static inline void lay_out_bf16(const struct instance *self, struct kt_layout *layout)
 {
     if (!is_linear(&layout->shape))
-        layout->h_row_size =
-            round_up(round_up(layout->shape.intermediate_size, TILE_ROWS) * sizeof(float), 64) | 64;
+        layout->h_row_size = round_up(h_columns(&layout->shape) * sizeof(float), 64) | 64;
     layout->row_unit = 1;
     layout->y_dtype = self->y_dtype;
     layout->words[WORD_PREFETCH] = self->prefetch;

@@ -95,7 +95,7 @@ static inline struct coded find_coded(const struct kt_layout *layout, enum kt_st
 {
     bool down = stage == KT_STAGE_DOWN;
     const struct kt_shape *shape = &layout->shape;
-    const struct kt_format *format = &shape->format[down ? KT_DOWN : KT_GATE];
+    const struct kt_format *format = &shape->format[down ? KT_DOWN : KT_UP];
     uint64_t k = stage_k(layout, stage), group = format->group_cols < k ? format->group_cols : k;
     bool subtile = group < k && group % TILE_COLUMNS != 0;
     uint64_t step = subtile ? CODE_COLUMNS : TILE_COLUMNS;

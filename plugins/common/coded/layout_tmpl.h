@@ -80,7 +80,8 @@ static enum kt_status check_layout(const struct instance *self, const struct kt_
     enum kt_status status = check_sizes(shape, error);
     for (int p = first_projection(shape); p <= KT_DOWN && status == KT_OK; p++)
         status = check_format(self, shape, p, error);
-    if (status == KT_OK && !is_linear(shape) && !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
+    if (status == KT_OK && has_gate(shape, KT_STAGE_GATE_UP) &&
+        !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
         status = kt_plugin_fail(
             error, KT_E_UNSUPPORTED,
             BACKEND ": the gate and up projections differ in format or groups, which is not supported");
@@ -105,8 +106,8 @@ static uint64_t find_k_unit(const struct kt_shape *shape)
     uint64_t unit = TILE_COLUMNS, size = shape->intermediate_size;
     if (shape->format[KT_DOWN].group_cols < size)
         unit = common_multiple(unit, shape->format[KT_DOWN].group_cols);
-    if (!is_linear(shape) && shape->format[KT_GATE].group_rows < size)
-        unit = common_multiple(unit, shape->format[KT_GATE].group_rows);
+    if (!is_linear(shape) && shape->format[KT_UP].group_rows < size)
+        unit = common_multiple(unit, shape->format[KT_UP].group_rows);
     return unit;
 }
 
@@ -146,7 +147,8 @@ static enum kt_status lay_out_codes(const struct instance *self, struct kt_layou
                       size_stage_row(layout, (enum kt_stage)stage, *form));
     layout->k_unit = find_k_unit(shape);
     if (!is_linear(shape))
-        layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
+        layout->nominal_size[0] = (has_gate(shape, KT_STAGE_GATE_UP) ? 2 : 1) *
+                                  nominal_size(&shape->format[KT_UP], intermediate, hidden);
     layout->nominal_size[1] = nominal_size(&shape->format[KT_DOWN], hidden, intermediate);
     memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;
@@ -215,7 +217,8 @@ static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to
 static void cut_codes(const struct kt_cut *job)
 {
     uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
-    uint64_t first = job->stage == KT_STAGE_DOWN ? 0 : job->begin / TILE_ROWS;
+    uint64_t first =
+        job->stage == KT_STAGE_DOWN ? 0 : job->begin / panel_step(&job->shard->shape, job->stage);
     for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
         cut_panel(job, (const uint8_t *)job->packed + (first + p) * whole, (uint8_t *)job->out + p * size);
 }

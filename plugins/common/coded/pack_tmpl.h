@@ -196,10 +196,11 @@ static enum kt_status check_job(const struct instance *self, const struct kt_pac
     enum kt_status status = check_source(job, error);
     if (status)
         return status;
-    if (job->stage == KT_STAGE_DOWN)
-        return check_codes(self, &job->source->down, &format[KT_DOWN], error);
-    status = check_codes(self, &job->source->gate, &format[KT_GATE], error);
-    return status ? status : check_codes(self, &job->source->up, &format[KT_UP], error);
+    for (int tile = 0; tile < 2 && status == KT_OK; tile++) {
+        enum kt_projection projection = tile_projection(&job->layout->shape, job->stage, tile);
+        status = check_codes(self, find_view(job->source, projection), &format[projection], error);
+    }
+    return status;
 }
 
 static struct source_rows find_source(const struct kt_view *view, uint64_t begin)
@@ -212,9 +213,9 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
 {
     uint64_t size = panel_size(job->layout, job->stage);
     struct coded coded = find_coded(job->layout, job->stage);
-    bool down = job->stage == KT_STAGE_DOWN;
-    const struct kt_view *first = down ? &job->source->down : &job->source->gate;
-    const struct kt_view *second = down ? first : &job->source->up;
+    const struct kt_shape *shape = &job->layout->shape;
+    const struct kt_view *first = find_view(job->source, tile_projection(shape, job->stage, 0));
+    const struct kt_view *second = find_view(job->source, tile_projection(shape, job->stage, 1));
     enum kt_status status = check_job(instance, job, error);
     for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++) {
         uint8_t *panel = (uint8_t *)job->packed + p * size;
@@ -222,7 +223,8 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
         unsigned found = 0;
         memset(panel, 0, coded.scales_size + coded.zeros_size);
         for (unsigned tile = 0; tile < 2 && status == KT_OK; tile++) {
-            struct source_rows rows = find_source(tile ? second : first, down ? row + tile * TILE_ROWS : row);
+            struct source_rows rows =
+                find_source(tile ? second : first, first == second ? row + tile * TILE_ROWS : row);
             status = pack_groups(&coded, &rows, tile, panel, error);
             if (status == KT_OK)
                 found |= pack_codes(&coded, &rows, panel + coded.scales_size + coded.zeros_size + tile * 64);

@@ -54,7 +54,7 @@ struct unpacking {
 /* Where a row of the job's projection is. */
 static const uint8_t *find_unpacked(const struct unpacking *unpacking, uint64_t row, uint64_t *place)
 {
-    *place = row % unpacking->step + (unpacking->job->projection == KT_UP ? TILE_ROWS : 0);
+    *place = panel_place(&unpacking->job->layout->shape, unpacking->job->projection, row);
     return (const uint8_t *)unpacking->job->packed + row / unpacking->step * unpacking->size;
 }
 

@@ -37,6 +37,17 @@ INLINE bool load_bias(const float *bias, uint64_t begin, uint64_t rows, float *o
     return bias != NULL;
 }
 
+/* The biases of a panel's 32 rows; false: there are none. */
+static inline bool load_biases(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *out)
+{
+    const struct kt_shape *shape = &job->layout->shape;
+    uint64_t begin = panel * panel_step(shape, stage);
+    bool gate = has_gate(shape, stage), down = stage == KT_STAGE_DOWN;
+    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
+    bool first = load_bias(job->bias[!gate && !down], begin, rows, out);
+    return load_bias(job->bias[!down], gate ? begin : begin + TILE_ROWS, rows, out + TILE_ROWS) || first;
+}
+
 /* A row's 32 outputs, or those that exist, to y. */
 INLINE void store_y(const struct kt_product *job, uint64_t panel, uint32_t row, const float *y, bool stream)
 {

@@ -4,8 +4,9 @@
  *
  * A tile is 16 rows x TILE_COLUMNS columns of weights in 1 KB: line i of 64 bytes holds 4 bytes of each row,
  * its next columns. A panel is two tiles wide and all of K long. In stage 0 the two are 16 gate rows and the
- * same 16 up rows, so that the activation can be applied to both sums as they come; in stage 1 they are 32
- * rows of down. What is in a panel beside its tiles, and how they are stored, is a family's own.
+ * same 16 up rows, so that the activation can be applied to both sums as they come; in stage 1, and in stage
+ * 0 of experts without a gate, they are 32 rows of one matrix. What is in a panel beside its tiles, and how
+ * they are stored, is a family's own.
  *
  * Parameter  TILE_COLUMNS  64 (default), of bytes; 32 where numbers have 2 bytes. A backend's header that
  * sets it does so before it includes anything.
@@ -56,12 +57,50 @@ static inline bool is_linear(const struct kt_shape *shape)
 
 static inline int first_projection(const struct kt_shape *shape)
 {
-    return is_linear(shape) ? KT_DOWN : KT_GATE;
+    return (int)kt_activation_first(shape->activation);
 }
 
 static inline int first_stage(const struct kt_shape *shape)
 {
     return is_linear(shape) ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+}
+
+/* Are the tiles of a stage's panels of two matrices, gate and up? */
+static inline bool has_gate(const struct kt_shape *shape, enum kt_stage stage)
+{
+    return stage == KT_STAGE_GATE_UP && first_projection(shape) == KT_GATE;
+}
+
+/* The projection that tile 0 or 1 of a stage's panels is of. */
+static inline enum kt_projection tile_projection(const struct kt_shape *shape, enum kt_stage stage, int tile)
+{
+    return stage == KT_STAGE_DOWN ? KT_DOWN : tile == 0 && has_gate(shape, stage) ? KT_GATE : KT_UP;
+}
+
+/* Rows of a projection in a panel. */
+static inline uint64_t panel_step(const struct kt_shape *shape, enum kt_stage stage)
+{
+    return has_gate(shape, stage) ? TILE_ROWS : PANEL_ROWS;
+}
+
+/* Where row `row` of a projection is among the 32 of its panel. */
+static inline uint64_t panel_place(const struct kt_shape *shape, enum kt_projection projection, uint64_t row)
+{
+    if (projection == KT_DOWN || !has_gate(shape, KT_STAGE_GATE_UP))
+        return row % PANEL_ROWS;
+    return row % TILE_ROWS + (projection == KT_UP ? TILE_ROWS : 0);
+}
+
+static inline const struct kt_view *find_view(const struct kt_expert *source, enum kt_projection projection)
+{
+    return projection == KT_GATE ? &source->gate : projection == KT_UP ? &source->up : &source->down;
+}
+
+/* Columns of h as kernels write it, which is in whole panels. */
+static inline uint64_t h_columns(const struct kt_shape *shape)
+{
+    uint64_t step = panel_step(shape, KT_STAGE_GATE_UP);
+    return (shape->intermediate_size + step - 1) / step * step;
 }
 
 /* Rows of activations that are to be packed. */

@@ -82,6 +82,13 @@ INLINE vf vf_cap(vf x, vf cap)
     return vf_mul(cap, vf_tanh(vf_div(x, cap)));
 }
 
+/* max(x, 0)^2 */
+INLINE vf vf_relu2(vf x)
+{
+    x = vf_max(vf_set(0.0f), x);
+    return vf_mul(x, x);
+}
+
 /* Activations that few models have: a function by itself, so that those of most keep their registers. */
 static NOINLINE __attribute__((unused)) vf vf_glu_rare(const struct kt_shape *shape, vf g, vf u)
 {

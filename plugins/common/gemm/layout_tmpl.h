@@ -42,7 +42,7 @@ static inline void lay_out_stage(const struct instance *self, struct kt_layout *
 {
     bool down = stage == KT_STAGE_DOWN;
     uint64_t rows = down ? layout->shape.hidden_size : layout->shape.intermediate_size;
-    uint64_t unit = down ? PANEL_ROWS : TILE_ROWS;
+    uint64_t unit = panel_step(&layout->shape, stage);
     layout->panel_rows[stage] = unit;
     layout->weight_size[stage] = round_up(rows, unit) / unit * panel_size(layout, stage);
     layout->act_row_size[stage] = act_row_size;
@@ -65,10 +65,12 @@ static inline enum kt_status check_view(const struct kt_view *view, const struct
 static inline enum kt_status check_source(const struct kt_pack *job, struct kt_error *error)
 {
     const struct kt_shape *shape = &job->layout->shape;
-    if (job->stage == KT_STAGE_DOWN)
-        return check_view(&job->source->down, shape, KT_DOWN, error);
-    enum kt_status status = check_view(&job->source->gate, shape, KT_GATE, error);
-    return status ? status : check_view(&job->source->up, shape, KT_UP, error);
+    enum kt_status status = KT_OK;
+    for (int tile = 0; tile < 2 && status == KT_OK; tile++) {
+        enum kt_projection projection = tile_projection(shape, job->stage, tile);
+        status = check_view(find_view(job->source, projection), shape, projection, error);
+    }
+    return status;
 }
 
 /* Copies a shard's panels: in stage 0 whole panels of the expert, in stage 1 parts of them, which
@@ -80,7 +82,8 @@ static inline void cut_panels(const struct kt_cut *job,
     const uint8_t *from = job->packed;
     uint8_t *to = job->out;
     if (job->stage == KT_STAGE_GATE_UP)
-        memcpy(to + job->panel_begin * size, from + (job->begin / TILE_ROWS + job->panel_begin) * size,
+        memcpy(to + job->panel_begin * size,
+               from + (job->begin / panel_step(&job->shard->shape, job->stage) + job->panel_begin) * size,
                (job->panel_end - job->panel_begin) * size);
     else
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
@@ -101,7 +104,7 @@ static inline enum kt_status find_row(const struct kt_layout *layout, const void
     *panel = NULL;
     if (packed) /* else weights are used in place */
         *panel = (const uint8_t *)packed + row / layout->panel_rows[stage] * panel_size(layout, stage);
-    *place = row % layout->panel_rows[stage] + (projection == KT_UP ? TILE_ROWS : 0);
+    *place = panel_place(&layout->shape, projection, row);
     return KT_OK;
 }
 

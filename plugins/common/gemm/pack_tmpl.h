@@ -23,16 +23,16 @@ static enum kt_status pack_tiles(const struct packing *packing, const struct kt_
 static enum kt_status pack_pair(const struct kt_pack *job, uint64_t number, const struct packing *packing,
                                 struct target target, struct kt_error *error)
 {
-    bool down = job->stage == KT_STAGE_DOWN;
-    const struct kt_view *first = down ? &job->source->down : &job->source->gate;
-    const struct kt_view *second = down ? first : &job->source->up;
-    uint64_t row = number * (down ? PANEL_ROWS : TILE_ROWS);
+    const struct kt_shape *shape = &job->layout->shape;
+    const struct kt_view *first = find_view(job->source, tile_projection(shape, job->stage, 0));
+    const struct kt_view *second = find_view(job->source, tile_projection(shape, job->stage, 1));
+    uint64_t row = number * panel_step(shape, job->stage);
     enum kt_status status = pack_tiles(packing, first, row, &target, error);
     if (status)
         return status;
     target.tile = 1;
     target.scales += 4 * TILE_ROWS;
-    return pack_tiles(packing, second, down ? row + TILE_ROWS : row, &target, error);
+    return pack_tiles(packing, second, first == second ? row + TILE_ROWS : row, &target, error);
 }
 
 static enum kt_status open_packing(void *instance, const struct kt_pack *job, struct packing *packing,

@@ -68,8 +68,8 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
     layout->k_unit = 2 * group;
     /* codes, a byte per group, a unit per row */
     if (!is_linear(&layout->shape))
-        layout->nominal_size[0] =
-            2 * intermediate * ((hidden + 1) / 2 + (hidden + group - 1) / group + sizeof(float));
+        layout->nominal_size[0] = (has_gate(&layout->shape, KT_STAGE_GATE_UP) ? 2 : 1) * intermediate *
+                                  ((hidden + 1) / 2 + (hidden + group - 1) / group + sizeof(float));
     layout->nominal_size[1] =
         hidden * ((intermediate + 1) / 2 + (intermediate + group - 1) / group + sizeof(float));
     layout->rounding = roundings[shift];

@@ -28,17 +28,8 @@ struct panel_scales {
 static void read_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                         const uint8_t *from, struct panel_scales *scales)
 {
-    const struct kt_shape *shape = &job->layout->shape;
     memcpy(scales->scale, from, SCALES_SIZE);
-    if (stage == KT_STAGE_GATE_UP) {
-        uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
-        bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
-        scales->has_bias = load_bias(job->bias[1], begin, rows, scales->bias + TILE_ROWS) || gate;
-    } else {
-        uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
-        (void)load_bias(job->bias[0], begin, rows, scales->bias);
-        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows, scales->bias + TILE_ROWS);
-    }
+    scales->has_bias = load_biases(job, stage, panel, scales->bias);
 }
 
 /* Those at the end of the panel. */
@@ -58,6 +49,22 @@ INLINE vf scale_sums(const struct sums *sums, const struct panel_scales *scales,
         sum = vi_sub32(sum, vi_splat32(meta->sum128));
     vf y = vf_mul(vf_mul(vf_splat(&meta->scale), vf_load(scales->scale + c)), vf_from_int(sum));
     return scales->has_bias ? vf_add(y, vf_load(scales->bias + c)) : y;
+}
+
+/* Of up alone, whose tiles are two blocks of 16 columns of h. */
+static NOINLINE void finish_up(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
+                               const struct sums *sums, const struct panel_scales *scales)
+{
+    uint64_t padded = round_up(job->n_rows, TILE_ROWS), size = job->layout->act_row_size[0];
+    uint64_t tiles = stage_tiles(job->layout, KT_STAGE_GATE_UP);
+    float *h = (float *)job->out + (2 * panel * padded + row) * TILE_ROWS;
+    for (uint32_t r = 0; r < n; r++, h += TILE_ROWS) {
+        uint32_t from = job->index ? job->index[row + r] : row + r;
+        const struct row_meta *meta = read_meta(job->act, size, tiles, from, TILED);
+        UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+            vf_store(h + c / TILE_ROWS * padded * TILE_ROWS + c % TILE_ROWS,
+                     vf_relu2(scale_sums(sums, scales, meta, r, c)));
+    }
 }
 
 /* n rows from `row` on, of one panel, through the activation into h. */
@@ -98,7 +105,9 @@ INLINE void finish_down(const struct kt_product *job, uint64_t panel, uint32_t r
 INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t panel, uint32_t row,
                    uint32_t n, const struct sums *sums, const struct panel_scales *scales)
 {
-    if (stage == KT_STAGE_GATE_UP)
+    if (stage == KT_STAGE_GATE_UP && !has_gate(&job->layout->shape, stage))
+        finish_up(job, panel, row, n, sums, scales);
+    else if (stage == KT_STAGE_GATE_UP)
         finish_gate_up(job, panel, row, n, sums, scales);
     else
         finish_down(job, panel, row, n, sums, scales);

@@ -37,7 +37,8 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
     if (status)
         return status;
     if (!is_linear(&layout->shape))
-        layout->nominal_size[0] = 2 * intermediate * (hidden + sizeof(float));
+        layout->nominal_size[0] =
+            (has_gate(&layout->shape, KT_STAGE_GATE_UP) ? 2 : 1) * intermediate * (hidden + sizeof(float));
     layout->nominal_size[1] = hidden * (intermediate + sizeof(float));
     layout->rounding = keeps_shape(&layout->shape) ? NULL : "int8, a scale for each row";
     memcpy(layout->form, FORM, sizeof FORM);

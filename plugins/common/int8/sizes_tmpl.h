@@ -71,7 +71,7 @@ static inline enum kt_status lay_out(const struct instance *self, struct kt_layo
                       size_act_row(stage_k(layout, (enum kt_stage)stage)));
     layout->k_unit = TILE_COLUMNS;
     if (!is_linear(shape))
-        layout->h_row_size = round_up(shape->intermediate_size, TILE_ROWS) * sizeof(float);
+        layout->h_row_size = h_columns(shape) * sizeof(float);
     layout->row_unit = TILE_ROWS;
     layout->y_dtype = self->y_dtype;
     layout->words[WORD_PREFETCH] = self->prefetch;

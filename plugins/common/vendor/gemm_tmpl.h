@@ -62,7 +62,7 @@ static uint64_t count_columns(const struct kt_layout *layout, enum kt_stage stag
 static uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
-    uint64_t unit = stage == KT_STAGE_DOWN ? PANEL_ROWS : TILE_ROWS;
+    uint64_t unit = panel_step(&layout->shape, stage);
     return (rows + unit - 1) / unit;
 }
 
@@ -276,7 +276,7 @@ static enum kt_status read_weights(void *instance, const struct kt_layout *layou
     const void *library = find_library(instance);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
-    uint64_t unit = stage == KT_STAGE_DOWN ? PANEL_ROWS : TILE_ROWS;
+    uint64_t unit = panel_step(&layout->shape, stage);
     uint64_t width = count_columns(layout, stage), size = layout->words[WORD_MATRIX + stage];
     uint64_t sums = UNIT_ROWS * MATRIX_ROWS * sizeof(int32_t), bytes = sums + UNIT_ROWS * width;
     float scale;
@@ -289,8 +289,7 @@ static enum kt_status read_weights(void *instance, const struct kt_layout *layou
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to read a row of weights with",
                               (unsigned long long)bytes);
     const uint8_t *panel = (const uint8_t *)packed + row / unit / VENDOR_PANELS * size;
-    uint64_t place =
-        row / unit % VENDOR_PANELS * PANEL_ROWS + row % unit + (projection == KT_UP ? TILE_ROWS : 0);
+    uint64_t place = row / unit % VENDOR_PANELS * PANEL_ROWS + panel_place(&layout->shape, projection, row);
     memcpy(&scale, panel + size - MATRIX_SCALES + 4 * place, sizeof scale);
     int64_t before = VENDOR->enter(library);
     enum kt_status status =

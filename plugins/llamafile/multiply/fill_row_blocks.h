@@ -74,8 +74,8 @@ static void choose_shared_scales(struct kt_layout *layout)
 {
     const struct kt_format *format = layout->shape.format;
     layout->words[WORD_SHARED] = 0;
-    if (!is_linear(&layout->shape) && format[KT_GATE].dtype == format[KT_UP].dtype &&
-        dtype_shares_scale(format[KT_GATE].dtype))
+    if (!is_linear(&layout->shape) && format[first_projection(&layout->shape)].dtype == format[KT_UP].dtype &&
+        dtype_shares_scale(format[KT_UP].dtype))
         layout->words[WORD_SHARED] |= 1u << KT_STAGE_GATE_UP;
     if (dtype_shares_scale(format[KT_DOWN].dtype))
         layout->words[WORD_SHARED] |= 1u << KT_STAGE_DOWN;
@@ -89,8 +89,8 @@ static void choose_bounded_sums(struct kt_layout *layout)
 {
     const struct kt_format *format = layout->shape.format;
     layout->words[WORD_BOUNDED] = 0;
-    if (!is_linear(&layout->shape) && format[KT_GATE].dtype == format[KT_UP].dtype &&
-        dtype_is_bounded(format[KT_GATE].dtype))
+    if (!is_linear(&layout->shape) && format[first_projection(&layout->shape)].dtype == format[KT_UP].dtype &&
+        dtype_is_bounded(format[KT_UP].dtype))
         layout->words[WORD_BOUNDED] |= 1u << (BOUNDED_SHIFT + KT_STAGE_GATE_UP);
     if (dtype_is_bounded(format[KT_DOWN].dtype))
         layout->words[WORD_BOUNDED] |= 1u << (BOUNDED_SHIFT + KT_STAGE_DOWN);

@@ -126,15 +126,15 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
 {
     const struct kt_layout *layout = job->layout;
     const uint8_t *data = find_panel(job, stage, number);
-    bool down = stage == KT_STAGE_DOWN;
+    const enum kt_projection first = tile_projection(&layout->shape, stage, 0);
+    const enum kt_projection second = tile_projection(&layout->shape, stage, 1);
 #ifdef ROWS_SHARE_SCALE
     const struct kt_format *format = layout->shape.format;
-    const bool same = down || format[KT_GATE].dtype == format[KT_UP].dtype;
+    const bool same = format[first].dtype == format[second].dtype;
 #endif
     return (struct half_panels){
-        .half_panel = {find_half_panel(layout, down ? KT_DOWN : KT_GATE, data, job->scratch),
-                       find_half_panel(layout, down ? KT_DOWN : KT_UP, data + first_half_size(layout, stage),
-                                       job->scratch)},
+        .half_panel = {find_half_panel(layout, first, data, job->scratch),
+                       find_half_panel(layout, second, data + first_half_size(layout, stage), job->scratch)},
         .k = stage_k(layout, stage),
         .distance = job->packed ? prefetch_distance(layout, PREFETCH_BYTES) : 0,
         .sums_size = size_sums(layout, stage),
@@ -144,8 +144,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         .block_size = size_stage_block(layout, stage),
 #endif
 #ifdef ROWS_SHARE_SCALE
-        .both =
-            same ? find_both(format[down ? KT_DOWN : KT_GATE].dtype, has_shared_scales(layout, stage)) : NULL,
+        .both = same ? find_both(format[first].dtype, has_shared_scales(layout, stage)) : NULL,
 #endif
     };
 }

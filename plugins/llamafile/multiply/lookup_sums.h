@@ -42,9 +42,10 @@ INLINE uint64_t size_row_sums(const struct kt_layout *layout, enum kt_stage stag
 INLINE uint64_t sums_offset(const struct kt_layout *layout, enum kt_projection projection)
 {
     const struct kt_format *format = layout->shape.format;
-    if (projection != KT_UP || format[KT_GATE].dtype == format[KT_UP].dtype)
+    const enum kt_projection first = tile_projection(&layout->shape, KT_STAGE_GATE_UP, 0);
+    if (projection != KT_UP || format[first].dtype == format[KT_UP].dtype)
         return 0;
-    return size_row_sums(layout, KT_STAGE_GATE_UP, format[KT_GATE].dtype);
+    return size_row_sums(layout, KT_STAGE_GATE_UP, format[first].dtype);
 }
 
 INLINE uint64_t size_sums(const struct kt_layout *layout, enum kt_stage stage)
@@ -202,8 +203,8 @@ static void make_sums(const struct kt_product *job, enum kt_stage stage, uint32_
         const uint8_t *act =
             (const uint8_t *)job->act + (job->index ? job->index[row] : row) * layout->act_row_size[stage];
         uint8_t *to = (uint8_t *)job->scratch + (row - begin) * size;
-        for (int p = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
-             p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP); p++) {
+        for (int p = (int)tile_projection(&layout->shape, stage, 0);
+             p <= (int)tile_projection(&layout->shape, stage, 1); p++) {
             uint32_t dtype = layout->shape.format[p].dtype;
             if (has_sums(dtype, layout->words[WORD_COMPACT]))
                 make_row_sums(dtype, act, stage_k(layout, stage) / GROUP,

@@ -148,7 +148,7 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
     bool quants = has_part(layout, job->stage, false), floats = has_part(layout, job->stage, true);
     uint64_t at = floats_offset(layout, job->stage);
     const enum row_rule rule = find_row_rule(layout, job->stage);
-    const uint32_t weights = layout->shape.format[job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype;
+    const uint32_t weights = tile_format(layout, job->stage, 0)->dtype;
     const int offset = layout_format(layout, weights)->offset;
     const struct act_source source = find_act_source(job);
 

@@ -322,9 +322,10 @@ static enum kt_status check_factor(const struct kt_host *host, const struct kt_v
 static enum kt_status check_job(const struct kt_host *host, const struct kt_pack *job, struct kt_error *error)
 {
     const struct kt_view *views[3] = {&job->source->gate, &job->source->up, &job->source->down};
-    bool down = job->stage == KT_STAGE_DOWN;
+    const struct kt_shape *shape = &job->layout->shape;
+    int last = (int)tile_projection(shape, job->stage, 1);
     enum kt_status status = check_source(job, error);
-    for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP) && status == KT_OK; p++) {
+    for (int p = (int)tile_projection(shape, job->stage, 0); p <= last && status == KT_OK; p++) {
         uint32_t dtype = job->layout->shape.format[p].dtype;
         if (views[p]->dtype != dtype)
             status = kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s is %s, the layer is for %s",
@@ -339,18 +340,15 @@ static enum kt_status check_job(const struct kt_host *host, const struct kt_pack
 void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,
                           uint64_t number, const struct llamafile_packer *packer, uint8_t *panel)
 {
-    uint8_t *second = panel + first_half_size(layout, stage);
-    if (stage == KT_STAGE_DOWN) {
-        pack_half_panel(layout, &source->down, 2 * number, packer, panel);
-        pack_half_panel(layout, &source->down, 2 * number + 1, packer, second);
-    } else {
-        pack_half_panel(layout, &source->gate, number, packer, panel);
-        pack_half_panel(layout, &source->up, number, packer, second);
-    }
+    const struct kt_view *views[2];
+    bool both = has_gate(&layout->shape, stage);
+    for (int half = 0; half < 2; half++)
+        views[half] = find_view(source, tile_projection(&layout->shape, stage, half));
+    pack_half_panel(layout, views[0], both ? number : 2 * number, packer, panel);
+    pack_half_panel(layout, views[1], both ? number : 2 * number + 1, packer,
+                    panel + first_half_size(layout, stage));
     if (has_factors(layout, stage)) {
-        bool down = stage == KT_STAGE_DOWN;
-        float line[16] = {read_factor(down ? &source->down : &source->gate),
-                          read_factor(down ? &source->down : &source->up)};
+        float line[16] = {read_factor(views[0]), read_factor(views[1])};
         memcpy(panel + halves_size(layout, stage), line, sizeof line);
     }
 }

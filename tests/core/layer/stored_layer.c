@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static struct bytes source;
+static uint32_t activation;
 char *store_source;
 struct kt_context *store_context;
 
@@ -31,10 +32,24 @@ void store_setup(void)
     sandbox_folder("store");
     (void)sandbox_plugin("fake", "lib/kt_fake.so");
     model.has_bias = 1;
+    activation = KT_ACTIVATION_SILU;
     source.size = 0;
     (void)build_model(&source, &model);
     store_source = write_file(source.data, source.size);
     store_context = store_make_context("4", 1);
+}
+
+void store_drop_gate(void)
+{
+    struct model model = MODEL_INIT;
+    model.has_bias = model.no_gate = 1;
+    model.architecture = "nemotron_h_moe";
+    activation = KT_ACTIVATION_RELU2;
+    source.size = 0;
+    (void)build_model(&source, &model);
+    ck_assert_int_eq(unlink(store_source), 0);
+    free(store_source);
+    store_source = write_file(source.data, source.size);
 }
 
 void store_teardown(void)
@@ -63,6 +78,7 @@ struct kt_layer *store_make_layer(struct kt_context *of, const int64_t *map, con
     params.hidden_size = 32;
     params.intermediate_size = 32;
     params.max_tokens = 4;
+    params.activation = activation;
     params.backend = backend;
     params.expert_map = map;
     params.name = "layer 3";

@@ -15,6 +15,8 @@ extern struct kt_context *store_context;
 /* Opens a sandbox with the empty folder "store", and makes these. */
 void store_setup(void);
 void store_teardown(void);
+/* Makes the source one of experts without a gate. */
+void store_drop_gate(void);
 
 /* Contexts see one node, or two that do not exist. */
 struct kt_context *store_make_context(const char *panel_rows, int nodes);

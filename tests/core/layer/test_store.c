@@ -18,6 +18,8 @@ START_TEST(a_store_gives_the_same_bits_as_its_source)
 {
     static const int64_t map[2] = {1, 0};
     float expected[TOKENS * 32], output[TOKENS * 32];
+    if (_i)
+        store_drop_gate();
     store_layer();
     struct kt_context *two = store_make_context("4", 2);
     for (int i = 0; i < 8; i++) {
@@ -324,7 +326,7 @@ int main(void)
     Suite *suite = suite_create("store");
     TCase *tcase = tcase_create("store");
     tcase_add_checked_fixture(tcase, store_setup, store_teardown);
-    tcase_add_test(tcase, a_store_gives_the_same_bits_as_its_source);
+    tcase_add_loop_test(tcase, a_store_gives_the_same_bits_as_its_source, 0, 2); /* 1: without a gate */
     tcase_add_test(tcase, weights_of_the_callers_own_are_stored_alike);
     tcase_add_test(tcase, a_store_says_what_it_holds);
     tcase_add_loop_test(tcase, a_load_is_watched_and_stopped, 0, 2);

@@ -195,6 +195,22 @@ START_TEST(activations)
         ck_assert_float_eq(moe.limit, i < 2 ? 7.0f : 0);
         kt_checkpoint_close(checkpoint);
     }
+    /* Experts without a gate. */
+    model.architecture = "nemotron_h_moe";
+    model.extra_key = NULL;
+    expect(&model, KT_E_FORMAT,
+           "\"blk.0.ffn_gate_exps.weight\" has a gate, but experts of architecture nemotron_h_moe have none");
+    model.no_gate = 1;
+    checkpoint = open_model(&model, KT_IO_MMAP);
+    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
+    ck_assert(moe.activation == KT_ACTIVATION_RELU2 && moe.dtype[KT_GATE] == KT_DTYPE_NONE);
+    ck_assert(moe.n_experts == 2 && moe.dtype[KT_UP] == KT_DTYPE_Q4_0);
+    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, 2, &error), KT_OK);
+    ck_assert(!experts[1].gate.data && experts[1].up.data && experts[1].down.data);
+    kt_checkpoint_close(checkpoint);
+    model.architecture = "testmoe";
+    expect(&model, KT_E_FORMAT, "blk.0.ffn_gate_exps.weight is missing");
+    model.no_gate = 0;
     model.architecture = "step35";
     model.extra_key = "step35.swiglu_clamp_exp";
     model.extra_count = 4;

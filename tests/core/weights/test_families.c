@@ -76,6 +76,43 @@ START_TEST(names_of_every_family)
 }
 END_TEST
 
+static void add_gateless(const char *first)
+{
+    char name[96];
+    shard_begin(&shard);
+    for (int e = 0; e < E; e++) {
+        (void)snprintf(name, sizeof name, "backbone.layers.3.mixer.experts.%d.%s.weight", e, first);
+        shard_add(&shard, name, "BF16", 2, (uint64_t[]){I, H});
+        (void)snprintf(name, sizeof name, "backbone.layers.3.mixer.experts.%d.down_proj.weight", e);
+        shard_add(&shard, name, "BF16", 2, (uint64_t[]){H, I});
+    }
+    shard_write(&shard, "model.safetensors");
+}
+
+/* Nemotron-H: experts of up and down, whose hidden size may be that of a latent space. */
+START_TEST(experts_without_a_gate)
+{
+    struct kt_expert experts[E];
+    struct kt_moe_info moe;
+    add_gateless("up_proj");
+    folder_text("config.json",
+                "{\"model_type\":\"nemotron_h\",\"mlp_hidden_act\":\"relu2\",\"hidden_size\":999,"
+                "\"moe_latent_size\":%d,\"moe_intermediate_size\":%d}",
+                H, I);
+    struct kt_checkpoint *checkpoint = open_model((enum kt_io)_i);
+    ck_assert_msg(kt_checkpoint_moe(checkpoint, 3, &moe, &problem) == KT_OK, "%s", problem.message);
+    ck_assert_uint_eq(moe.activation, KT_ACTIVATION_RELU2);
+    ck_assert(moe.hidden_size == H && moe.intermediate_size == I && moe.dtype[KT_GATE] == KT_DTYPE_NONE);
+    ck_assert_uint_eq(moe.size, 2 * E * I * H * 2);
+    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 3, experts, E, &problem), KT_OK);
+    for (int e = 0; e < E; e++)
+        ck_assert(!experts[e].gate.data && experts[e].up.rows == I && experts[e].down.rows == H);
+    kt_checkpoint_close(checkpoint);
+    folder_text("config.json", "{\"model_type\":\"nemotron_h\"}");
+    expect(KT_E_FORMAT, "tensor \"backbone.layers.3.mixer.experts.0.gate_proj.weight\" is missing");
+}
+END_TEST
+
 START_TEST(names_that_are_nearly_right)
 {
     static const char *const names[] =
@@ -435,6 +472,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
     tcase_add_loop_test(tests, names_of_every_family, 0, 16);
+    tcase_add_loop_test(tests, experts_without_a_gate, 0, 2);
     tcase_add_test(tests, names_that_are_nearly_right);
     tcase_add_loop_test(tests, fused_tensors, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, fused_tensors_of_gpt_oss, KT_IO_MMAP, KT_IO_READ + 1);

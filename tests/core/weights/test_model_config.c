@@ -62,6 +62,7 @@ START_TEST(contradictions_with_the_configuration)
          "\"weight_block_size\" must be"},
         {"{\"quantization_config\":{\"weight_block_size\":[4294967296,1]}}", KT_E_UNSUPPORTED,
          "\"weight_block_size\" is 4294967296"},
+        {"{\"hidden_act\":\"relu2\"}", KT_E_FORMAT, "has a gate, but the activation in config.json is relu2"},
         {"{\"swiglu_limits\":7}", KT_E_FORMAT, "key \"swiglu_limits\" must be an array of numbers"},
         {"{\"swiglu_limits\":[]}", KT_E_FORMAT, "key \"swiglu_limits\" must be an array of numbers"},
         {"{\"swiglu_limits\":[1,\"2\"]}", KT_E_FORMAT,

@@ -201,6 +201,7 @@ struct bench_set {
     uint32_t n_copies;
     uint32_t n_experts;
     uint32_t top_k;
+    uint32_t n_matrices;              /* of an expert; 1: linears */
     uint64_t input_size, output_size; /* numbers of a token */
     uint64_t packed_size;             /* of one copy */
     uint64_t nominal_size;            /* of one expert */

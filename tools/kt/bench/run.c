@@ -62,7 +62,7 @@ static int add_row(struct bench *bench, const struct bench_set *set, const char 
     struct kt_table *table = bench->rows;
     double weight_bytes = result->experts * (double)set->nominal_size;
     double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
-    double numbers = (double)shape->hidden_size * (double)shape->intermediate_size * (shape->linear ? 1 : 3);
+    double numbers = (double)shape->hidden_size * (double)shape->intermediate_size * set->n_matrices;
     double operations = 2 * numbers * result->rows;
     kt_table_row(table);
     kt_table_text(table, "layers", bench->layers != NULL ? bench->layers : "");

@@ -12,15 +12,16 @@
 
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
 {
-    const char *gate = kt_dtype_name(moe->dtype[KT_GATE]);
+    const char *gate = kt_dtype_name(moe->dtype[kt_activation_first(moe->activation)]);
     const char *up = kt_dtype_name(moe->dtype[KT_UP]);
     const char *down = kt_dtype_name(moe->dtype[KT_DOWN]);
+    bool gated = kt_activation_first(moe->activation) == KT_GATE;
     if (moe->stored_form && *moe->stored_form)
         snprintf(text, size, "%s", moe->stored_form);
     else if (strcmp(gate, up) == 0 && strcmp(gate, down) == 0)
         snprintf(text, size, "%s", gate);
     else
-        snprintf(text, size, "%s %s %s", gate, up, down);
+        snprintf(text, size, "%s%s%s %s", gated ? gate : "", gated ? " " : "", up, down);
     return text;
 }
 

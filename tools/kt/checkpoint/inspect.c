@@ -129,7 +129,9 @@ static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
         kt_table_uint(table, "top_k", moe->top_k);
     kt_table_uint(table, "hidden_size", moe->hidden_size);
     kt_table_uint(table, "intermediate_size", moe->intermediate_size);
-    kt_table_text(table, "gate", kt_dtype_name(moe->dtype[KT_GATE]));
+    kt_table_text(table, "gate",
+                  kt_activation_first(moe->activation) == KT_GATE ? kt_dtype_name(moe->dtype[KT_GATE])
+                                                                  : "none");
     kt_table_text(table, "up", kt_dtype_name(moe->dtype[KT_UP]));
     kt_table_text(table, "down", kt_dtype_name(moe->dtype[KT_DOWN]));
     kt_table_text(table, "activation", kt_activation_name(moe->activation));

@@ -135,6 +135,14 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
     return false;
 }
 
+/* Another activation for a plugin that lacks the shape's. */
+static void give_gate(struct kt_shape *shape)
+{
+    if (kt_activation_first(shape->activation) == KT_UP)
+        shape->format[KT_GATE] = shape->format[KT_UP];
+    shape->activation = KT_ACTIVATION_SILU;
+}
+
 /* Tries a format without its scale, without biases and with the plain activation before giving it up. */
 static bool lay_out(struct plugin_case *item, struct kt_error *error)
 {
@@ -154,7 +162,7 @@ static bool lay_out(struct plugin_case *item, struct kt_error *error)
         if (way == 0)
             layout->shape.has_bias = 0;
         else
-            layout->shape.activation = KT_ACTIVATION_SILU;
+            give_gate(&layout->shape);
     }
     return false;
 }
@@ -201,7 +209,7 @@ static bool run_case(struct plugin_run *run, uint32_t dtype, unsigned kind, bool
     check->host = &run->host;
     (linear ? make_linear_shape : make_shape)(dtype, kind, &state, &check->layout.shape);
     if (!linear)
-        check->layout.shape.activation = choose_activation(run, dtype, kind);
+        set_activation(&check->layout.shape, choose_activation(run, dtype, kind));
     uint32_t activation = check->layout.shape.activation;
     check->n_rows = rows[kind % 6];
     check->n_acts = 1 + random_below(&state, check->n_rows + 3);
@@ -400,7 +408,8 @@ static void check_large(struct plugin_case *item)
     if (!plugin_ask_layout(item, &layout, &error))
         return;
     for (int s = (int)check_first_stage(&item->check); s <= KT_STAGE_DOWN; s++) {
-        uint64_t least = (UINT64_C(2) - (unsigned)s) << 31;
+        uint64_t matrices = s == KT_STAGE_DOWN ? 1 : 2 - check_first_projection(&item->check),
+                 least = matrices << 31;
         if (layout.nominal_size[s] < least || (!layout.keeps_source && layout.weight_size[s] < least) ||
             layout.act_row_size[s] < UINT64_C(1) << 14)
             check_fail(&item->check,

@@ -57,7 +57,7 @@ static void step_memory(struct plugin_case *item)
         check_enter(check, "weight_row");
         may_fail(check,
                  ops->weight_row(check->instance, &check->layout, check->packed[0].data,
-                                 &check->source.expert, KT_GATE, 0, row, &error),
+                                 &check->source.expert, check_first_projection(check), 0, row, &error),
                  &error, failing);
     }
     free(row);

@@ -294,12 +294,16 @@ static void make_h(const struct check *check, uint32_t token, struct expert *exp
     free(x);
     finish_row(&expert->x);
     for (uint64_t i = 0; i < shape->intermediate_size && !check_linear(check); i++) {
-        struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i],
-                                      &expert->x, k, check->source.expert.gate_bias, i);
+        struct number gate = {{0, 0}, 0};
+        if (check_first_projection(check) == KT_GATE)
+            gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i], &expert->x, k,
+                            check->source.expert.gate_bias, i);
         struct number up = multiply(check->weights[KT_UP] + i * k, expert->largest[KT_UP][i], &expert->x, k,
                                     check->source.expert.up_bias, i);
         struct value h = value_activation(shape, gate.value, up.value);
         double of_gate = 1.13 * (fabs(up.value.value) + 1), of_up = fabs(gate.value.value);
+        if (shape->activation == KT_ACTIVATION_RELU2)
+            of_up = 2 * fmax(up.value.value, 0);
         h.bound += SHORT * fabs(h.value);
         if (isnan(h.value)) /* where one is NaN, all of y is */
             h = (struct value){0, INFINITY};

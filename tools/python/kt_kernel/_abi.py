@@ -21,7 +21,7 @@ DTYPE = {
     "f32": 1, "f16": 2, "bf16": 3, "f64": 4, "i8": 5, "i16": 6, "i32": 7, "i64": 8, "u8": 9, "u16": 10,
     "u32": 11, "u64": 12, "bool": 13, "f8_e4m3": 14, "f8_e8m0": 16, "int4": 17, "f4_e2m1": 18,
 }  # fmt: skip
-ACTIVATION = {"silu": 0, "swiglu": 1, "swigluoai": 2, "gelu_tanh": 4, "swiglustep": 5, "situ": 6}
+ACTIVATION = {"silu": 0, "swiglu": 1, "swigluoai": 2, "gelu_tanh": 4, "swiglustep": 5, "situ": 6, "relu2": 7}
 IO = {"mmap": 0, "read": 1}
 SPLIT = {"rows": 0, "cols": 1}
 MAX_LINEARS = 8
