@@ -116,6 +116,11 @@ static const struct {
      "'model': {'vocab': {'a': 0, '\u00bd': 1, '\u2074': 2, 'a\u00bd': 3, '\u00bd\u2074': 4}, "
      "'merges': ['\u00bd \u2074', 'a \u00bd']}}",
      {{"a\u00bd\u2074", "3 2"}, {"\u00bd\u00bd", "1 1"}}},
+    /* A script has its own characters, and not those that it shares with others. */
+    {"{'pre_tokenizer': {'type': 'Split', 'pattern': {'Regex': '\\\\p{Han}+|[\\\\p{^Han}]'}, 'behavior': "
+     "'Isolated'}, 'model': {'vocab': {'\u4e00': 0, '\u3013': 1, 'a': 2, '\u4e00\u3013': 3, '\u4e00\u4e00': 4}, "
+     "'merges': ['\u4e00 \u3013', '\u4e00 \u4e00']}}",
+     {{"\u4e00\u3013", "0 1"}, {"\u4e00\u4e00\u3013a", "4 1 2"}}},
     /* What stood first is gone. */
     {"{'normalizer': {'type': 'Strip', 'strip_left': true}, "
      "'pre_tokenizer': {'type': 'Metaspace', 'replacement': '\u2581', "

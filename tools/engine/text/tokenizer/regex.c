@@ -5,6 +5,7 @@
 #include "tools/engine/base/fail.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_PATTERN 65536
@@ -42,11 +43,37 @@ static const struct {
     {'H', "[^0-9A-Fa-f]", NULL},
 };
 
+/* Is it the name of a script? */
+static bool is_script(const char *name, size_t length)
+{
+    char pattern[64];
+    int code, n = snprintf(pattern, sizeof(pattern), "\\p{sc:%.*s}", length < 40 ? (int)length : 0, name);
+    PCRE2_SIZE place;
+    pcre2_code *script = pcre2_compile((PCRE2_SPTR)pattern, (PCRE2_SIZE)n, PCRE2_UTF, &code, &place, NULL);
+    pcre2_code_free(script);
+    return script != NULL;
+}
+
+/* "\p{Han}": the characters of a script. To PCRE2 they are those that are used with it, too. */
+static enum kt_status copy_property(struct translation *t)
+{
+    const char *name = t->at + 3, *close = memchr(name, '}', (size_t)(t->end - name));
+    if (close && *name == '^')
+        name++;
+    bool taken = kt_buffer_add(&t->out, t->at, (size_t)(name - t->at));
+    if (taken && close && is_script(name, (size_t)(close - name)))
+        taken = kt_buffer_add_text(&t->out, "sc:");
+    t->at = name;
+    return taken ? KT_OK : KT_E_NOMEM;
+}
+
 static enum kt_status copy_escape(struct translation *t)
 {
     if (t->end - t->at < 2)
         return kt_engine_fail(t->error, KT_E_FORMAT, "the regular expression ends with a backslash");
     char letter = t->at[1];
+    if ((letter == 'p' || letter == 'P') && t->end - t->at > 3 && t->at[2] == '{')
+        return copy_property(t);
     for (size_t i = 0; i < sizeof(escapes) / sizeof(escapes[0]); i++) {
         if (escapes[i].letter != letter)
             continue;
