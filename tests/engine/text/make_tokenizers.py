@@ -23,7 +23,11 @@ WORDS = {
               r" ?[^\s\p{L}\p{N}]+[\r\n/]*|" + S,
     "tekken": rf"[^\r\n\p{{L}}\p{{N}}]?{U}*{L}+|[^\r\n\p{{L}}\p{{N}}]?{U}+{L}*|\p{{N}}|"
               r" ?[^\s\p{L}\p{N}]+[\r\n/]*|" + S,
+    "kimi-k2": rf"\p{{Han}}+|[^\r\n\p{{L}}\p{{N}}]?{U[:-1]}&&[^\p{{Han}}]]*{L[:-1]}&&[^\p{{Han}}]]+{C}?|"
+               rf"[^\r\n\p{{L}}\p{{N}}]?{U[:-1]}&&[^\p{{Han}}]]+{L[:-1]}&&[^\p{{Han}}]]*{C}?|"
+               r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + S,
 }
+WORDS["youtu"] = WORDS["gpt-4o"].replace("{1,3}", "")
 
 
 def isolated(pattern):
@@ -38,6 +42,12 @@ def words(name):
     if name == "deepseek-coder":
         return [isolated("[\r\n]"), isolated(r"\s?\p{L}+"), isolated(r"\s?\p{P}+"),
                 isolated("[一-龥ࠀ-一가-퟿]+"), pre_tokenizers.Digits(True)]
+    if name == "starcoder":
+        return [pre_tokenizers.Digits(True), isolated(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")]
+    if name == "tiny_aya":
+        return [isolated(r"\d{1,3}(?=(?:\d{3})*\b)"), isolated(WORDS["gpt-4o"])]
+    if name == "youtu":
+        return [isolated("[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥\u3040-ゟ゠-ヿ]+"), isolated(WORDS["youtu"])]
     return [isolated(WORDS[name])]
 
 

@@ -204,6 +204,52 @@ START_TEST(reads_both_kinds)
 }
 END_TEST
 
+/* Gemma 4's vocabulary: pairs of characters by rank, spaces written as U+2581, no words but lines; what it
+ * lacks becomes bytes. BOS comes first whatever the file says. */
+START_TEST(joins_characters_by_rank)
+{
+    static const char *const tokens[] = {"<bos>",        "\342\226\201", "a",      "\342\226\201a", "\n",
+                                         "\n\n",         "a\n",          "<0xC3>", "<0xA9>",        "<turn|>",
+                                         "a\342\226\201"};
+    static const uint8_t types[] = {3, 1, 1, 1, 1, 1, 1, 6, 6, 3, 1};
+    static const char *const pairs[] = {"\342\226\201 a", "a \342\226\201", "\n \n", "a \n"};
+    static const char text[] = " a a \303\251\n\n\na\n";
+    static const int32_t wanted[] = {0, 3, 3, 1, 7, 8, 5, 4, 2, 4};
+    const struct kt_text_part part = {text, sizeof(text) - 1, 0, 0};
+    struct kt_error error = {KT_OK, ""};
+    struct kt_tokenizer *t;
+    struct kt_tokenizer_info info;
+    struct kt_token token;
+    int32_t *ids;
+    uint64_t n_ids;
+    for (int by_model = 0; by_model < 2; by_model++) {
+        file.size = 0;
+        put_header(&file, 3, 0, 8);
+        put_key_string(&file, "general.architecture", "gemma4");
+        put_key_string(&file, KEY("model"), by_model ? "gemma4" : "gpt2");
+        put_key_string(&file, KEY("pre"), by_model ? "default" : "gemma4");
+        put_texts(&file, KEY("tokens"), tokens, 11);
+        put_array(&file, KEY("token_type"), I32, 11);
+        for (int i = 0; i < 11; i++)
+            put_u32(&file, types[i]);
+        put_texts(&file, KEY("merges"), pairs, 4);
+        put_key(&file, KEY("bos_token_id"), U32, 0);
+        put_key(&file, KEY("add_bos_token"), BOOL, 0);
+        ck_assert(ftruncate(memory, (off_t)file.size) == 0);
+        ck_assert(pwrite(memory, file.data, file.size, 0) == (ssize_t)file.size);
+        ck_assert_msg(kt_tokenizer_open(path, &t, &error) == KT_OK, "%s", error.message);
+        ck_assert(kt_tokenizer_encode(t, &part, 1, KT_ENCODE_BOS, &ids, &n_ids, &error) == KT_OK);
+        ck_assert_uint_eq(n_ids, sizeof(wanted) / sizeof(*wanted));
+        ck_assert_mem_eq(ids, wanted, sizeof(wanted));
+        kt_tokenizer_info(t, &info);
+        ck_assert_str_eq(info.pre, "gemma4");
+        ck_assert(kt_tokenizer_token(t, 9, &token, &error) == KT_OK && token.ends);
+        kt_ids_free(ids);
+        kt_tokenizer_destroy(t);
+    }
+}
+END_TEST
+
 START_TEST(names_what_is_wrong)
 {
     static const struct {
@@ -214,6 +260,9 @@ START_TEST(names_what_is_wrong)
     } cases[] = {
         {0, {KEY("model"), ABSENT, 0, 0, 0, NULL}, KT_E_NOT_FOUND, KEY("model")},
         {0, {KEY("model"), TEXT, 0, 0, 0, "bert"}, KT_E_UNSUPPORTED, "'bert'"},
+        {0, {KEY("model"), TEXT, 0, 0, 0, "t5"}, KT_E_UNSUPPORTED, "'t5'; gpt2 (byte pairs), gemma4"},
+        {0, {KEY("model"), TEXT, 0, 0, 0, "rwkv"}, KT_E_UNSUPPORTED, "'rwkv'"},
+        {0, {KEY("model"), TEXT, 0, 0, 0, "plamo2"}, KT_E_UNSUPPORTED, "'plamo2'"},
         {0, {KEY("model"), TEXT, 0, 0, 0, "\33[2J\nx"}, KT_E_UNSUPPORTED, "[2J"},
         {0, {KEY("model"), ARRAY, TEXT, 1, 0, "gpt2"}, KT_E_FORMAT, KEY("model")},
         {0, {KEY("model"), U32, 0, 0, 1, NULL}, KT_E_FORMAT, KEY("model")},
@@ -408,6 +457,7 @@ int main(void)
     tcase_add_checked_fixture(tests, open_folder, sandbox_close);
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, reads_both_kinds);
+    tcase_add_test(tests, joins_characters_by_rank);
     tcase_add_test(tests, names_what_is_wrong);
     tcase_add_test(tests, reads_what_is_odd);
     tcase_add_test(tests, takes_long_tokens);

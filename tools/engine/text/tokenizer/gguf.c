@@ -181,7 +181,17 @@ static enum kt_status read_tokens(const struct gguf *g)
 
 /* ---- byte pairs ---- */
 
-/* The pair "A B" of GPT-2's characters. */
+/* A side of a merge as the vocabulary has it; `bytes` has room for it. */
+static bool read_side(const struct gguf *g, const char *text, size_t length, char *bytes, size_t *n)
+{
+    if (g->tokenizer->has_bytes)
+        return kt_byte_map_read(text, length, bytes, n);
+    memcpy(bytes, text, length);
+    *n = length;
+    return true;
+}
+
+/* The pair "A B", of GPT-2's characters where symbols are bytes. */
 static enum kt_status add_merge(const struct gguf *g, uint32_t rank, const char *text, uint64_t length)
 {
     const struct kt_vocab *vocab = &g->tokenizer->vocab;
@@ -189,8 +199,8 @@ static enum kt_status add_merge(const struct gguf *g, uint32_t rank, const char 
     size_t n_left, n_right;
     const char *space = length > 1 ? memchr(text + 1, ' ', length - 1) : NULL;
     int32_t left = -1, right = -1, both = -1;
-    if (space && length < sizeof(bytes) && kt_byte_map_read(text, (size_t)(space - text), bytes, &n_left) &&
-        kt_byte_map_read(space + 1, length - (size_t)(space + 1 - text), bytes + n_left, &n_right)) {
+    if (space && length < sizeof(bytes) && read_side(g, text, (size_t)(space - text), bytes, &n_left) &&
+        read_side(g, space + 1, length - (size_t)(space + 1 - text), bytes + n_left, &n_right)) {
         left = kt_vocab_find_any(vocab, bytes, n_left);
         right = kt_vocab_find_any(vocab, bytes + n_left, n_right);
         both = kt_vocab_find_any(vocab, bytes, n_left + n_right);
@@ -223,22 +233,20 @@ static enum kt_status read_merges(const struct gguf *g)
     return status;
 }
 
-static enum kt_status load_bpe(const struct gguf *g)
+/* `pre`: how the kind of vocabulary cuts words whatever the file says, or NULL. */
+static enum kt_status load_bpe(const struct gguf *g, const char *pre)
 {
     struct kt_tokenizer *t = g->tokenizer;
-    char pre[64] = "";
-    t->kind = KT_TOKENIZER_BPE;
-    t->has_bytes = true;
-    t->order = KT_BPE_MERGES;
-    enum kt_status status = read_word(g, KEY("pre"), pre, sizeof(pre));
-    if (status == KT_OK && !pre[0])
+    char name[64] = "";
+    enum kt_status status = pre ? KT_OK : read_word(g, KEY("pre"), name, sizeof(name));
+    if (status == KT_OK && !pre && !name[0])
         return kt_engine_fail(g->error, KT_E_UNSUPPORTED,
                               "%s: it has no " KEY(
                                   "pre") ", so how it cuts words is unknown; convert it again",
                               t->source);
+    t->order = KT_BPE_MERGES;
     if (status == KT_OK)
-        status = kt_pre_set(t, pre, g->error);
-    t->adds_bos = strcmp(t->pre, "llama-bpe") == 0;
+        status = kt_pre_set(t, pre ? pre : name, g->error);
     if (status == KT_OK)
         status = read_tokens(g);
     return status == KT_OK ? read_merges(g) : status;
@@ -289,10 +297,7 @@ static enum kt_status load_spm(const struct gguf *g)
             status = kt_engine_fail(g->error, KT_E_NOMEM, "no memory for a tokenizer");
     }
     if (status == KT_OK)
-        status = kt_normalizer_add(&t->normalizer, KT_NORM_REPLACE, &step, g->error);
-    if (status == KT_OK &&
-        !(kt_buffer_add_text(&step->what, " ") && kt_buffer_add_text(&step->text, "\xE2\x96\x81")))
-        status = kt_engine_fail(g->error, KT_E_NOMEM, "no memory for a tokenizer");
+        status = kt_pre_write_spaces(t, g->error);
     t->unk = 0;
     return status;
 }
@@ -340,6 +345,8 @@ static enum kt_status read_specials(const struct gguf *g)
         status = read_truth(g, KEY("add_bos_token"), &t->adds_bos);
     if (status == KT_OK)
         status = read_truth(g, KEY("add_eos_token"), &t->adds_eos);
+    if (strcmp(t->pre, "gemma4") == 0) /* of which the first files say that it has none */
+        t->adds_bos = true;
     for (int i = 0; i < 2 && status == KT_OK; i++)
         if (ends[i] >= 0)
             t->vocab.tokens[ends[i]].ends = 1;
@@ -358,14 +365,16 @@ enum kt_status kt_load_gguf(struct kt_tokenizer *tokenizer, struct kt_checkpoint
         return kt_engine_fail(error, KT_E_NOT_FOUND, "%s: it has no vocabulary (no " KEY("model") ")",
                               tokenizer->source);
     if (strcmp(model, "gpt2") == 0)
-        status = load_bpe(&g);
+        status = load_bpe(&g, NULL);
+    else if (strcmp(model, "gemma4") == 0)
+        status = load_bpe(&g, "gemma4");
     else if (strcmp(model, "llama") == 0)
         status = load_spm(&g);
     else
         return kt_engine_fail(
             error, KT_E_UNSUPPORTED,
-            "%s: a vocabulary of the kind '%s'; gpt2 (byte pairs) and llama (SentencePiece) can be "
-            "read",
+            "%s: a vocabulary of the kind '%s'; gpt2 (byte pairs), gemma4 (pairs of characters) and llama "
+            "(SentencePiece) can be read",
             tokenizer->source, model);
     if (status == KT_OK)
         status = read_specials(&g);

@@ -220,6 +220,13 @@ static const char *const turn_ends[] = {
     "<|user|>",
     "<|observation|>",
     "[e~[",
+    "<EOT>",
+    "_<EOT>",
+    "<end_of_utterance>",
+    "<turn|>", /* Gemma 4's, as the next one */
+    "<|tool_response>",
+    "<|calls|>", /* Solar's, as the next one */
+    "<|flush|>",
 };
 
 static void mark_ends(struct kt_tokenizer *t)
@@ -229,9 +236,12 @@ static void mark_ends(struct kt_tokenizer *t)
         if (id >= 0 && t->vocab.tokens[id].type == KT_TOKEN_CONTROL)
             t->vocab.tokens[id].ends = 1;
     }
-    /* In gpt-oss' format, <|end|> ends a message of several. */
+    /* In the formats of gpt-oss and Solar, <|end|> ends a message of several. */
     int32_t end = kt_tokenizer_find(t, "<|end|>", 7);
-    if (end >= 0 && kt_tokenizer_find(t, "<|return|>", 10) >= 0 && kt_tokenizer_find(t, "<|call|>", 8) >= 0)
+    bool has_last =
+        (kt_tokenizer_find(t, "<|return|>", 10) >= 0 && kt_tokenizer_find(t, "<|call|>", 8) >= 0) ||
+        (kt_tokenizer_find(t, "<|flush|>", 9) >= 0 && kt_tokenizer_find(t, "<|calls|>", 9) >= 0);
+    if (end >= 0 && has_last)
         t->vocab.tokens[end].ends = 0;
     if (t->eos >= 0)
         t->vocab.tokens[t->eos].ends = 1;
