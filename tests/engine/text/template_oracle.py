@@ -67,7 +67,8 @@ METHODS = ["upper()", "lower()", "strip()", "strip(%s)", "lstrip(%s)", "rstrip(%
            "removeprefix(%s)", "removesuffix(%s)", "swapcase()", "items()", "keys()", "values()", "get(%s)", "get(%s, 1)", "items()|list",
            "keys()|list", "values()|list", "append(%s)", "pop()", "pop(%s)", "copy()", "index(%s)", "extend(%s)", "insert(0, %s)",
            "update({'q': %s})", "setdefault('q', %s)", "pop('q', %s)", "reverse()", "remove(%s)", "find(%s, 1)", "startswith(%s, 1)",
-           "count(%s, 1, -1)", "isascii()", "sort()", "clear()"]
+           "count(%s, 1, -1)", "isascii()", "sort()", "clear()", "format(%s)", "replace('a', '{}').format(%s, 2)",
+           "replace(' ', '{{').replace('i', '{x}').format(x=%s)", "replace('b', '{1!r}{0}').format(1, %s)"]
 ATTRIBUTES = ["role", "content", "k", "items", "x", "0", "name", "length", "tool_calls"]
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "and", "or", "+", "~", "+", "=="]
 

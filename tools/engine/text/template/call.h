@@ -70,6 +70,8 @@ struct jinja_value jinja_operate(struct jinja *j, uint32_t operation, struct jin
                                  struct jinja_value b);
 /** text % arguments */
 struct jinja_value jinja_format(struct jinja *j, const struct jinja_text *text, struct jinja_value arguments);
+/** text.format(..): {}, {0}, {name}, with !s or !r; no widths and no parts of arguments */
+struct jinja_value jinja_format_fields(struct jinja *j, struct jinja_call *call);
 
 struct jinja_value jinja_evaluate(struct jinja *j, const struct jinja_node *node);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.c - text % arguments: %s %r %d %i %f %x and their like, with names and widths. */
+/* format.c - text % arguments: %s %r %d %i %f %x and their like, with names and widths; text.format(..). */
 #include "tools/engine/text/template/call.h"
 
 #include "tools/engine/text/template/write.h"
@@ -187,4 +187,102 @@ struct jinja_value jinja_format(struct jinja *j, const struct jinja_text *text, 
     if (f.taken < (many ? arguments.list->n : 1) && !loose)
         jinja_raise(j, KT_E_UNSUPPORTED, "not all arguments converted during string formatting");
     return jinja_text(jinja_as_markup(j, jinja_buffer_text(j, f.out), text->markup));
+}
+
+/* ---- text.format(..) ---- */
+
+struct fields {
+    struct jinja *j;
+    const struct jinja_call *call;
+    uint64_t next;             /* argument of {} */
+    bool has_auto, has_number; /* {}, {0} */
+};
+
+static struct jinja_value numbered(struct fields *f, uint64_t number, bool is_auto)
+{
+    *(is_auto ? &f->has_auto : &f->has_number) = true;
+    if (f->has_auto && f->has_number)
+        jinja_raise(f->j, KT_E_UNSUPPORTED, "cannot switch from %s",
+                    is_auto ? "manual field specification to automatic field numbering"
+                            : "automatic field numbering to manual field specification");
+    if (number >= f->call->n)
+        jinja_raise(f->j, KT_E_UNSUPPORTED, "Replacement index %llu out of range for positional args tuple",
+                    (unsigned long long)number);
+    return f->call->arguments[number];
+}
+
+/* The argument that {name} names: none, a number or a key. */
+static struct jinja_value find_field(struct fields *f, const char *name, uint64_t length)
+{
+    uint64_t number = 0, n_digits = 0;
+    if (length == 0)
+        return numbered(f, f->next++, true);
+    while (n_digits < length && n_digits < 9 && name[n_digits] >= '0' && name[n_digits] <= '9')
+        number = number * 10 + (uint64_t)(name[n_digits++] - '0');
+    if (n_digits == length)
+        return numbered(f, number, false);
+    for (uint64_t i = 0; i < length; i++)
+        if (strchr(".[", name[i]))
+            jinja_raise(f->j, KT_E_UNSUPPORTED, "a part of an argument in format() is not supported");
+    for (uint32_t i = 0; i < f->call->n_keys; i++)
+        if (f->call->keys[i]->length == length && memcmp(f->call->keys[i]->bytes, name, length) == 0)
+            return f->call->keyed[i];
+    jinja_raise(f->j, KT_E_UNSUPPORTED, "'%.*s'", (int)(length < 100 ? length : 100), name);
+}
+
+/* What stands between braces, as text. */
+static const struct jinja_text *format_field(struct fields *f, const char *field, uint64_t length)
+{
+    const char *end = field + length, *mark = field;
+    while (mark < end && *mark != '!' && *mark != ':')
+        mark++;
+    struct jinja_value value = find_field(f, field, (uint64_t)(mark - field));
+    bool quotes = end - mark == 2 && memcmp(mark, "!r", 2) == 0;
+    bool is_plain = mark == end || (end - mark == 1 && *mark == ':') || quotes ||
+                    (end - mark == 2 && memcmp(mark, "!s", 2) == 0);
+    if (!is_plain)
+        jinja_raise(f->j, KT_E_UNSUPPORTED, "'%.*s' in format() is not supported",
+                    (int)(end - mark < 100 ? end - mark : 100), mark);
+    const struct jinja_text *text;
+    if (quotes) {
+        struct jinja_buffer *out = jinja_buffer_new(f->j);
+        jinja_write_repr(f->j, out, value);
+        text = jinja_buffer_text(f->j, out);
+    } else {
+        text = jinja_str(f->j, value);
+    }
+    return f->call->self.text->markup ? jinja_escape(f->j, text) : text;
+}
+
+struct jinja_value jinja_format_fields(struct jinja *j, struct jinja_call *call)
+{
+    const struct jinja_text *text = call->self.text;
+    struct jinja_buffer *out = jinja_buffer_new(j);
+    struct fields f = {.j = j, .call = call};
+    uint64_t done = 0;
+    jinja_charge(j, text->length);
+    for (uint64_t at = 0; at < text->length; at++) {
+        char brace = text->bytes[at];
+        if (brace != '{' && brace != '}')
+            continue;
+        bool is_last = at + 1 == text->length;
+        if (!is_last && text->bytes[at + 1] == brace) { /* a pair stands for one */
+            jinja_add_part(j, out, text, done, ++at);
+            done = at + 1;
+            continue;
+        }
+        if (brace == '}' || is_last)
+            jinja_raise(j, KT_E_UNSUPPORTED, "Single '%c' encountered in format string", brace);
+        jinja_add_part(j, out, text, done, at);
+        const char *field = text->bytes + at + 1, *end = memchr(field, '}', text->length - at - 1);
+        if (!end)
+            jinja_raise(j, KT_E_UNSUPPORTED, "expected '}' before end of string");
+        if (memchr(field, '{', (size_t)(end - field)))
+            jinja_raise(j, KT_E_UNSUPPORTED, "a field in a field of format() is not supported");
+        jinja_add(j, out, format_field(&f, field, (uint64_t)(end - field)));
+        at += (uint64_t)(end - field) + 1;
+        done = at + 1;
+    }
+    jinja_add_part(j, out, text, done, text->length);
+    return jinja_text(jinja_as_markup(j, jinja_buffer_text(j, out), text->markup));
 }

@@ -176,6 +176,7 @@ static struct jinja_value run_zfill(struct jinja *j, struct jinja_call *call)
 const struct jinja_builtin jinja_text_methods[] = {
     {"capitalize", run_capitalize, ""},
     {"center", run_center, "width [fillchar"},
+    {"format", jinja_format_fields, "*"},
     {"join", run_join, "iterable"},
     {"ljust", run_ljust, "width [fillchar"},
     {"lower", run_lower, ""},
