@@ -72,7 +72,7 @@ CASES = [
     "{{ 'a,b,c'.split(',') }} {{ 'a,b,c'.split(',', 1) }} {{ ' a  b '.split() }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'ab'.split('') }}", "{{ 'xxaxx'.strip('x') }} {{ ' a '.lstrip() }}|{{ ' a '.rstrip() }}| {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'c')) }}",
     "{{ 'abc'.find('c') }} {{ 'abc'.find('x') }} {{ 'abab'.count('ab') }} {{ 'a-b'.partition('-') }} {{ 'a\nb'.splitlines() }} {{ '-'.join(['a', 'b']) }} {{ 'ab'.replace('a', 'c') }}", "{{ 'abc'.removeprefix('a') }} {{ '7'.zfill(3) }} {{ 'a'.ljust(3) }}| {{ 'ab'.center(5, '*') }} {{ 'x1 y'.title() }} {{ 'aB'.swapcase() }}",
     "{{ '<x{}>'.format(':y') }} {{ '{{{}}} {}'.format(n, l) }} {{ '{1}{0!r}{1!s}'.format('a', f) }} {{ '{k:}{j}'.format(k=z, j=zz) }}",
-    "{{ ('{}&' | safe).format(s) }} {{ '{}'.format(true) }} {{ ''.format(1) }}{{ '{}{'.format(1) }}",
+    "{{ ('{}&' | safe).format(s) }} {{ '{}'.format(true) }} {{ ''.format(1) }}",
     "{{ '12'.isdigit() }} {{ 'ab'.isalpha() }} {{ ' '.isspace() }} {{ 'aB'.islower() }} {{ 'AB'.isupper() }}", "{% set x = [1] %}{{ x.append(2) }}{{ x }} {{ x.pop() }} {{ x }} {% set y = {'a': 1} %}{% if y.update({'b': 2}) %}{% endif %}{{ y }} {{ y.pop('a') }} {{ y.keys()|list }} {{ y.values() }}",
     "{{ 'abc'.nope }}|{{ 'abc'.nope() }}", "{{ '\u03a3\u03a3'.lower() }} {{ '\ufb01\u00df'.upper() }} {{ '\u01c6'.title() }} {{ '\u0130'.lower()|length }}", "{{ m[0].role }} {{ m[-1]['role'] }} {{ m[0]['nope'].x }}", "{{ d.items }}x" if False else "{{ l.0 }}{{ m.0.role }}",
     # tests
