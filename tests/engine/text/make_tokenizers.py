@@ -44,6 +44,8 @@ def words(name):
                 isolated("[一-龥ࠀ-一가-퟿]+"), pre_tokenizers.Digits(True)]
     if name == "starcoder":
         return [pre_tokenizers.Digits(True), isolated(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")]
+    if name == "punctuation":
+        return [pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.Digits(False), isolated(r"[^(\s|[.,!?…。，、।۔،])]+")]
     if name == "tiny_aya":
         return [isolated(r"\d{1,3}(?=(?:\d{3})*\b)"), isolated(WORDS["gpt-4o"])]
     if name == "youtu":
@@ -65,8 +67,11 @@ def byte_level(name, normalizer=None, ignore_merges=False, prefix=False):
 
 def sentencepiece(form):
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=form != "unknown"))
-    strip = [decoders.Strip(" ", 1, 0)] if form != "never" else []
-    if form == "legacy":
+    strip = [decoders.Strip(" ", 1, 0)] if form not in ("never", "gemma") else []
+    if form == "gemma":
+        tokenizer.normalizer = normalizers.Replace(" ", "▁")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    elif form == "legacy":
         tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     else:
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", "always" if form == "unknown" else form, split=form != "first")
@@ -84,7 +89,9 @@ def kinds():
     yield "tekken", byte_level("tekken", ignore_merges=True)
     yield "gpt-2-prefix", byte_level("gpt-2", prefix=True)
     yield "nfkd", byte_level("qwen2", normalizers.Sequence([normalizers.NFKD(), normalizers.Strip()]))
-    for form in ("legacy", "first", "never", "unknown"):
+    yield "kimi-k2", byte_level("kimi-k2")
+    yield "punctuation", byte_level("punctuation")
+    for form in ("legacy", "first", "never", "unknown", "gemma"):
         yield "spm-" + form, sentencepiece(form)
 
 

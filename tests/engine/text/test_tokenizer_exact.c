@@ -57,6 +57,14 @@ static void expect_ids(struct kt_tokenizer *tokenizer, const char *text, uint32_
     "{'id': 3, 'content': 'ab', 'single_word': true, 'special': true}], "        \
     "'model': {'vocab': {'a': 0, 'b': 1, '\u0120': 2, 'ab': 3}, 'merges': ['a b']}}"
 
+/* Tokens that join any two letters, where a regular expression lets them. */
+#define CLASSES(regex)                                                                                           \
+    "{'pre_tokenizer': {'type': 'Split', 'pattern': {'Regex': '" regex                                           \
+    "'}, 'behavior': 'Isolated'}, 'model': "                                                                     \
+    "{'vocab': {'a': 0, 'b': 1, 'c': 2, '.': 3, ',': 4, 'ac': 5, 'cb': 6, 'ab': 7, 'bb': 8, 'a.': 9, 'bc': 10, " \
+    "'^.': 11, '^': 12, 'ca': 13, '.c': 14}, 'merges': ['a c', 'c b', 'a b', 'b b', 'a .', 'b c', '^ .', "       \
+    "'c a', '. c']}}"
+
 static const struct {
     const char *json;
     const char *cases[8][2]; /* text, ids */
@@ -121,6 +129,12 @@ static const struct {
      "'Isolated'}, 'model': {'vocab': {'\u4e00': 0, '\u3013': 1, 'a': 2, '\u4e00\u3013': 3, '\u4e00\u4e00': 4}, "
      "'merges': ['\u4e00 \u3013', '\u4e00 \u4e00']}}",
      {{"\u4e00\u3013", "0 1"}, {"\u4e00\u4e00\u3013a", "4 1 2"}}},
+    /* Classes in classes, and parts that all must hold. */
+    {CLASSES("[a-z&&[^b]]+|[^(\\\\s|[.,])^]"),
+     {{"acb", "5 1"}, {"bc", "1 2"}, {"abac.cb,", "0 1 5 3 2 1 4"}}},
+    {CLASSES("[^[a]c[.,]]+|[[^a-b]&&[^.]]"),
+     {{"acb", "0 2 1"}, {"bbc", "8 2"}, {"b,bcac.c", "1 4 1 2 0 2 3 2"}}},
+    {CLASSES("[[[.]^]a&&[^b[,]]]+"), {{"a.c,^.a", "9 2 4 11 0"}, {"ac", "0 2"}}},
     /* What stood first is gone. */
     {"{'normalizer': {'type': 'Strip', 'strip_left': true}, "
      "'pre_tokenizer': {'type': 'Metaspace', 'replacement': '\u2581', "

@@ -69,9 +69,15 @@ START_TEST(names_what_is_wrong_with_a_file)
         {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, \"behavior\": "
          "\"Isolated\"},",
          "", KT_E_UNSUPPORTED, "regular expression (a"},
-        {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": "
-         "\"Isolated\"},",
-         "", KT_E_UNSUPPORTED, "'&&'"},
+        {"\"pre_tokenizer\": " SPLIT("[&&b]") ",", "", KT_E_UNSUPPORTED, "'&&' behind nothing"},
+        {"\"pre_tokenizer\": " SPLIT("[a[b]&&]") ",", "", KT_E_UNSUPPORTED, "nothing behind '&&'"},
+        {"\"pre_tokenizer\": " SPLIT("[a-[b]]") ",", "", KT_E_UNSUPPORTED, "'-' before a class"},
+        {"\"pre_tokenizer\": " SPLIT("[a[b]") ",", "", KT_E_FORMAT, "has no end"},
+        {"\"pre_tokenizer\": " SPLIT("[[[[[[[[[a]]]]]]]]]") ",", "", KT_E_UNSUPPORTED, "more than 8"},
+        {"\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\"},", "", KT_E_FORMAT,
+         "a Split without pattern"},
+        {"\"pre_tokenizer\": {\"type\": \"Punctuation\", \"behavior\": \"Odd\"},", "", KT_E_FORMAT,
+         "a Punctuation with the behavior 'Odd'"},
         {"\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"Odd\"},",
          "", KT_E_FORMAT, "'Odd'"},
         {"\"pre_tokenizer\": " SPLIT("a\\\\") ",", "", KT_E_FORMAT, "ends with a backslash"},
@@ -97,7 +103,7 @@ START_TEST(names_what_is_wrong_with_a_file)
     expect_failure("t", cases[_i].status, cases[_i].words);
 }
 END_TEST
-#define N_WRONG 18
+#define N_WRONG 24
 
 START_TEST(names_what_is_wrong_with_a_vocabulary)
 {

@@ -115,27 +115,40 @@ static bool quote(const json_t *text, struct kt_buffer *out)
     return taken;
 }
 
-static enum kt_status read_split(struct kt_tokenizer *t, const json_t *object, struct kt_error *error)
+/* What becomes of matches, by the name that files have for it. */
+static enum kt_status read_behavior(const struct kt_tokenizer *t, const json_t *object,
+                                    enum kt_split_behavior *behavior, struct kt_error *error)
 {
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
                                         "Contiguous"};
+    const char *name = json_string_value(json_object_get(object, "behavior"));
+    for (int i = 0; name && i < 5; i++) {
+        *behavior = (enum kt_split_behavior)i;
+        if (strcmp(names[i], name) == 0)
+            return KT_OK;
+    }
+    return kt_engine_fail(error, KT_E_FORMAT, "%s: a %s with the behavior '%.40s'", t->source,
+                          type_of(object), name ? name : "?");
+}
+
+static enum kt_status read_split(struct kt_tokenizer *t, const json_t *object, struct kt_error *error)
+{
     const json_t *pattern = json_object_get(object, "pattern"), *regex = json_object_get(pattern, "Regex");
     const json_t *string = json_object_get(pattern, "String");
-    const char *name = json_string_value(json_object_get(object, "behavior"));
-    size_t behavior = 0;
-    while (name && behavior < 5 && strcmp(names[behavior], name) != 0)
-        behavior++;
-    if (!name || behavior == 5 || (!json_is_string(regex) && !json_is_string(string)))
-        return kt_engine_fail(error, KT_E_FORMAT, "%s: a Split without pattern, or with the behavior '%.40s'",
-                              t->source, name ? name : "?");
+    enum kt_split_behavior behavior;
+    if (!json_is_string(regex) && !json_is_string(string))
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: a Split without pattern", t->source);
+    enum kt_status status = read_behavior(t, object, &behavior, error);
+    if (status != KT_OK)
+        return status;
     if (json_is_string(regex))
-        return kt_split_add(&t->splitter, json_string_value(regex), json_string_length(regex),
-                            (enum kt_split_behavior)behavior, is_true(object, "invert"), error);
+        return kt_split_add(&t->splitter, json_string_value(regex), json_string_length(regex), behavior,
+                            is_true(object, "invert"), error);
     struct kt_buffer quoted = {.data = NULL};
-    enum kt_status status = KT_E_NOMEM;
+    status = KT_E_NOMEM;
     if (quote(string, &quoted))
-        status = kt_split_add(&t->splitter, quoted.data ? quoted.data : "", quoted.length,
-                              (enum kt_split_behavior)behavior, is_true(object, "invert"), error);
+        status = kt_split_add(&t->splitter, quoted.data ? quoted.data : "", quoted.length, behavior,
+                              is_true(object, "invert"), error);
     else
         (void)kt_engine_fail(error, status, "no memory for a tokenizer");
     kt_buffer_free(&quoted);
@@ -171,6 +184,17 @@ static enum kt_status read_bytes(struct kt_tokenizer *t, const json_t *object, s
     if (status != KT_OK || (uses_regex && !json_is_true(uses_regex)))
         return status;
     return kt_split_add(&t->splitter, gpt2_words, sizeof(gpt2_words) - 1, KT_SPLIT_ISOLATED, false, error);
+}
+
+/* Unicode's punctuation and the rest of ASCII's signs. */
+static enum kt_status read_punctuation(struct kt_tokenizer *t, const json_t *object, struct kt_error *error)
+{
+    static const char pattern[] = "[\\p{P}!-/:-@\\[-`{-~]";
+    enum kt_split_behavior behavior = KT_SPLIT_ISOLATED;
+    enum kt_status status =
+        json_object_get(object, "behavior") ? read_behavior(t, object, &behavior, error) : KT_OK;
+    return status == KT_OK ? kt_split_add(&t->splitter, pattern, sizeof(pattern) - 1, behavior, false, error)
+                           : status;
 }
 
 /* Metaspace's scheme, in newer files by name, in older ones by a truth. */
@@ -230,6 +254,8 @@ static enum kt_status read_pre(struct kt_tokenizer *t, const json_t *object, int
         return kt_split_add(&t->splitter, "\\p{N}", 5, alone ? KT_SPLIT_ISOLATED : KT_SPLIT_CONTIGUOUS, false,
                             error);
     }
+    if (strcmp(type, "Punctuation") == 0)
+        return read_punctuation(t, object, error);
     if (strcmp(type, "WhitespaceSplit") == 0)
         return kt_split_add(&t->splitter, "\\s", 2, KT_SPLIT_REMOVED, false, error);
     return refuse(t, "pre_tokenizer", object, error);

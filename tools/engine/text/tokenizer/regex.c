@@ -98,21 +98,131 @@ static enum kt_status copy_flags(struct translation *t)
     return taken ? KT_OK : KT_E_NOMEM;
 }
 
-static enum kt_status copy_class(struct translation *t)
+/* ---- classes ---- */
+
+#define MAX_DEPTH 8
+
+/* A class at work: Oniguruma's may have classes within, [a[bc]], and parts that all must hold, [a-z&&[^b]].
+ */
+struct class
 {
-    if (*t->at == '[' && t->end - t->at > 1 && t->at[1] == ':') { /* [:alpha:] */
-        const char *close = memchr(t->at, ']', (size_t)(t->end - t->at));
-        size_t length = close ? (size_t)(close - t->at) + 1 : 1;
-        bool taken = kt_buffer_add(&t->out, t->at, length);
-        t->at += length;
-        return taken ? KT_OK : KT_E_NOMEM;
-    }
-    if (*t->at == '[' || (*t->at == '&' && t->end - t->at > 1 && t->at[1] == '&'))
-        return kt_engine_fail(t->error, KT_E_UNSUPPORTED, "'%s' in a class of a regular expression",
-                              *t->at == '[' ? "[" : "&&");
-    t->in_class = *t->at != ']';
-    return kt_buffer_add(&t->out, t->at++, 1) ? KT_OK : KT_E_NOMEM;
+    struct kt_buffer flat;   /* what is no class, of the last part */
+    struct kt_buffer nested; /* classes of the last part, each behind a bar */
+    struct kt_buffer before; /* parts before the last one, as looks ahead */
+    bool is_negated;
+};
+
+static void free_class(struct class *class)
+{
+    kt_buffer_free(&class->flat);
+    kt_buffer_free(&class->nested);
+    kt_buffer_free(&class->before);
 }
+
+/* The last part as an expression for one character. */
+static bool write_part(const struct class *class, struct kt_buffer *out)
+{
+    const struct kt_buffer *flat = &class->flat, *nested = &class->nested;
+    bool has_flat = flat->length > 0, taken = kt_buffer_add(out, "(?:", 3);
+    if (has_flat)
+        taken = taken && kt_buffer_add(out, *flat->data == '^' ? "[\\" : "[", *flat->data == '^' ? 2 : 1) &&
+                kt_buffer_add(out, flat->data, flat->length) && kt_buffer_add(out, "]", 1);
+    if (nested->length > 0)
+        taken = taken && kt_buffer_add(out, nested->data + !has_flat, nested->length - !has_flat);
+    return taken && kt_buffer_add(out, ")", 1);
+}
+
+static bool write_class(const struct class *class, struct kt_buffer *out)
+{
+    if (class->nested.length == 0 && class->before.length == 0)
+        return kt_buffer_add(out, "[^", class->is_negated ? 2 : 1) &&
+               kt_buffer_add(out, class->flat.data ? class->flat.data : "", class->flat.length) &&
+               kt_buffer_add(out, "]", 1);
+    return kt_buffer_add_text(out, class->is_negated ? "(?:(?!" : "(?:") &&
+           kt_buffer_add(out, class->before.data ? class->before.data : "", class->before.length) &&
+           write_part(class, out) && kt_buffer_add_text(out, class->is_negated ? ")(?s:.))" : ")");
+}
+
+/* "&&": what was read must hold, and what follows, too. */
+static enum kt_status end_part(struct translation *t, struct class *class)
+{
+    if (class->flat.length + class->nested.length == 0)
+        return kt_engine_fail(t->error, KT_E_UNSUPPORTED,
+                              "'&&' behind nothing in a class of a regular expression");
+    if (!(kt_buffer_add(&class->before, "(?=", 3) && write_part(class, &class->before) &&
+          kt_buffer_add(&class->before, ")", 1)))
+        return KT_E_NOMEM;
+    class->flat.length = class->nested.length = 0;
+    t->at += 2;
+    return KT_OK;
+}
+
+static bool is_at(const struct translation *t, const char *pair)
+{
+    return t->end - t->at > 1 && t->at[0] == pair[0] && t->at[1] == pair[1];
+}
+
+static enum kt_status copy_class(struct translation *t, int depth);
+
+/* What stands in a class next. */
+static enum kt_status copy_member(struct translation *t, struct class *class, int depth)
+{
+    struct kt_buffer outer = t->out;
+    enum kt_status status = KT_OK;
+    bool is_nested = *t->at == '[' && !is_at(t, "[:");
+    if (is_at(t, "&&"))
+        return end_part(t, class);
+    if (is_nested && class->flat.length > 0 && class->flat.data[class->flat.length - 1] == '-')
+        return kt_engine_fail(t->error, KT_E_UNSUPPORTED,
+                              "'-' before a class in one of a regular expression");
+    if (is_nested && !kt_buffer_add(&class->nested, "|", 1))
+        return KT_E_NOMEM;
+    t->out = is_nested ? class->nested : class->flat;
+    if (is_nested) {
+        status = copy_class(t, depth + 1);
+    } else if (*t->at == '\\') {
+        status = copy_escape(t);
+    } else {
+        const char *close = is_at(t, "[:") ? memchr(t->at, ']', (size_t)(t->end - t->at)) : NULL;
+        size_t length = close ? (size_t)(close - t->at) + 1 : 1; /* [:alpha:] */
+        status = kt_buffer_add(&t->out, t->at, length) ? KT_OK : KT_E_NOMEM;
+        t->at += length;
+    }
+    *(is_nested ? &class->nested : &class->flat) = t->out;
+    t->out = outer;
+    return status;
+}
+
+/* From its bracket on. */
+static enum kt_status copy_class(struct translation *t, int depth)
+{
+    struct class class = {.is_negated = is_at(t, "[^")};
+    enum kt_status status = KT_OK;
+    if (depth > MAX_DEPTH)
+        return kt_engine_fail(t->error, KT_E_UNSUPPORTED,
+                              "classes within classes of a regular expression, more than %d", MAX_DEPTH);
+    t->at += class.is_negated ? 2 : 1;
+    t->in_class = true;
+    if (t->at < t->end && *t->at == ']') { /* "[]" and "[^]" go with their bracket */
+        status = kt_buffer_add(&class.flat, "]", 1) ? KT_OK : KT_E_NOMEM;
+        t->at++;
+    }
+    while (status == KT_OK && t->at < t->end && *t->at != ']')
+        status = copy_member(t, &class, depth);
+    if (status == KT_OK && t->at == t->end)
+        status = kt_engine_fail(t->error, KT_E_FORMAT, "a class of the regular expression has no end");
+    else if (status == KT_OK && class.before.length > 0 && class.flat.length + class.nested.length == 0)
+        status = kt_engine_fail(t->error, KT_E_UNSUPPORTED,
+                                "nothing behind '&&' in a class of a regular expression");
+    else if (status == KT_OK && !write_class(&class, &t->out))
+        status = KT_E_NOMEM;
+    t->at += status == KT_OK;
+    t->in_class = depth > 1;
+    free_class(&class);
+    return status;
+}
+
+/* ---- all of it ---- */
 
 static enum kt_status translate(struct translation *t)
 {
@@ -120,20 +230,14 @@ static enum kt_status translate(struct translation *t)
     while (status == KT_OK && t->at < t->end) {
         if (*t->at == '\\') {
             status = copy_escape(t);
-        } else if (t->in_class) {
-            status = copy_class(t);
+        } else if (*t->at == '[') {
+            status = copy_class(t, 1);
         } else if (*t->at == '(' && t->end - t->at > 2 && t->at[1] == '?' &&
                    isalpha((unsigned char)t->at[2])) {
             status = copy_flags(t);
         } else {
-            size_t length = 1;
-            if (*t->at == '[') { /* "[^" and "[]" go with their bracket */
-                t->in_class = true;
-                length += t->end - t->at > 1 && t->at[1] == '^';
-                length += (size_t)(t->end - t->at) > length && t->at[length] == ']';
-            }
-            status = kt_buffer_add(&t->out, t->at, length) ? KT_OK : KT_E_NOMEM;
-            t->at += length;
+            status = kt_buffer_add(&t->out, t->at, 1) ? KT_OK : KT_E_NOMEM;
+            t->at++;
         }
     }
     return status;
