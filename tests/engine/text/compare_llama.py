@@ -17,7 +17,7 @@ import unicodedata
 
 import llama_cpp
 
-from make_gguf import I32, KEY, TEXT, U32, byte_names, write
+from make_gguf import BOOL, F32, I32, KEY, TEXT, U32, byte_names, write
 from make_tokenizers import draw
 
 # Names of one line cut alike.
@@ -110,6 +110,22 @@ def vocabularies(texts):
            KEY + "token_type": (I32, [6] * 256 + [1] * len(tokens) + [3]), KEY + "bos_token_id": (U32, 256 + len(tokens)), KEY + "merges": (TEXT, [" ".join(pair) for pair in merges])}
 
 
+def sentencepiece(texts, adds_space):
+    """Entries of a vocabulary of SentencePiece's, with special tokens that texts have."""
+    raw = [list(text.replace(" ", "▁")) for text in texts]
+    alphabet = sorted({char for text in raw for char in text if ord(char) % 3} - {"\n"})
+    tokens, _ = learn([[c for c in text if c in alphabet] for text in raw], alphabet, 1500)
+    control = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
+    user = ["<think>", "</think>", "  ", "\n\n"]
+    hexes = [f"<0x{b:02X}>" for b in range(256)]
+    types = [2, 3, 3, 3, 3] + [4] * len(user) + [6] * 256 + [1] * len(tokens)
+    scores = [0.0] * (len(types) - len(tokens)) + [-float(i // 3) for i in range(len(tokens))]  # with equal ones
+    return {"general.architecture": (TEXT, "qwen3"), KEY + "model": (TEXT, "llama"), KEY + "pre": (TEXT, "default"),
+            KEY + "tokens": (TEXT, control + user + hexes + tokens), KEY + "token_type": (I32, types),
+            KEY + "scores": (F32, scores), KEY + "bos_token_id": (U32, 1), KEY + "eos_token_id": (U32, 2),
+            KEY + "add_space_prefix": (BOOL, adds_space)}
+
+
 def ask(kt, model, texts):
     result = subprocess.run([kt, "tokenize", model, "--jsonl", "--bos"], input="\n".join(json.dumps(x) for x in texts) + "\n",
                             capture_output=True, text=True, check=False)
@@ -169,6 +185,12 @@ def main():
         base = vocabularies_[name in CHARACTERS]
         write(path, {"general.architecture": (TEXT, "qwen3"), KEY + "model": (TEXT, "gpt2"), KEY + "pre": (TEXT, name), **base})
         differing = compare(name, kt, path, [alike(name, draw(random_)) for _ in range(n)])
+        print(f"{name}: {n} texts, {differing} wrong")
+        wrong += differing
+    for name, adds_space in (("llama", True), ("llama, no space", False)):
+        random_ = random.Random(48)
+        write(path, sentencepiece([draw(random_).replace("<", "") for _ in range(150)], adds_space))
+        differing = compare(name, kt, path, [draw(random_).replace("<s>", "") for _ in range(n)])  # BOS would come twice
         print(f"{name}: {n} texts, {differing} wrong")
         wrong += differing
     for model in sys.argv[4:]:

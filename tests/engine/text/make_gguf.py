@@ -3,7 +3,8 @@
 import struct
 
 KEY = "tokenizer.ggml."
-U32, I32, TEXT, ARRAY = 4, 5, 8, 9
+U32, I32, F32, BOOL, TEXT, ARRAY = 4, 5, 6, 7, 8, 9
+FORMS = {U32: "<I", I32: "<i", F32: "<f", BOOL: "<B"}
 
 
 def byte_names():
@@ -26,7 +27,7 @@ def write(path, entries):
             file.write(text_of(key))
             if isinstance(value, list):
                 file.write(struct.pack("<IIQ", ARRAY, kind, len(value)))
-                file.write(b"".join(text_of(v) if kind == TEXT else struct.pack("<i", v) for v in value))
+                file.write(b"".join(text_of(v) if kind == TEXT else struct.pack(FORMS[kind], v) for v in value))
             else:
                 file.write(struct.pack("<I", kind))
-                file.write(text_of(value) if kind == TEXT else struct.pack("<I", value))
+                file.write(text_of(value) if kind == TEXT else struct.pack(FORMS[kind], value))
