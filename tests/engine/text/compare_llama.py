@@ -110,18 +110,18 @@ def vocabularies(texts):
            KEY + "token_type": (I32, [6] * 256 + [1] * len(tokens) + [3]), KEY + "bos_token_id": (U32, 256 + len(tokens)), KEY + "merges": (TEXT, [" ".join(pair) for pair in merges])}
 
 
-def sentencepiece(texts, adds_space):
+def sentencepiece(name, texts, adds_space):
     """Entries of a vocabulary of SentencePiece's, with special tokens that texts have."""
     raw = [list(text.replace(" ", "▁")) for text in texts]
     alphabet = sorted({char for text in raw for char in text if ord(char) % 3} - {"\n"})
     tokens, _ = learn([[c for c in text if c in alphabet] for text in raw], alphabet, 1500)
-    control = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
-    user = ["<think>", "</think>", "  ", "\n\n"]
+    control = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+    user = ["<think>", "</think>"] + ["  ", "\n\n"] * (name != "Phi-3")
     hexes = [f"<0x{b:02X}>" for b in range(256)]
-    types = [2, 3, 3, 3, 3] + [4] * len(user) + [6] * 256 + [1] * len(tokens)
+    types = [2, 3, 3, 3, 3, 3] + [4] * len(user) + [6] * 256 + [1] * len(tokens)
     scores = [0.0] * (len(types) - len(tokens)) + [-float(i // 3) for i in range(len(tokens))]  # with equal ones
-    return {"general.architecture": (TEXT, "qwen3"), KEY + "model": (TEXT, "llama"), KEY + "pre": (TEXT, "default"),
-            KEY + "tokens": (TEXT, control + user + hexes + tokens), KEY + "token_type": (I32, types),
+    return {"general.architecture": (TEXT, "llama"), "general.name": (TEXT, name), KEY + "model": (TEXT, "llama"),
+            KEY + "pre": (TEXT, "default"), KEY + "tokens": (TEXT, control + user + hexes + tokens), KEY + "token_type": (I32, types),
             KEY + "scores": (F32, scores), KEY + "bos_token_id": (U32, 1), KEY + "eos_token_id": (U32, 2),
             KEY + "add_space_prefix": (BOOL, adds_space)}
 
@@ -187,10 +187,13 @@ def main():
         differing = compare(name, kt, path, [alike(name, draw(random_)) for _ in range(n)])
         print(f"{name}: {n} texts, {differing} wrong")
         wrong += differing
-    for name, adds_space in (("llama", True), ("llama, no space", False)):
+    for name, adds_space in (("llama", True), ("llama, no space", False), ("Phi-3", True)):
         random_ = random.Random(48)
-        write(path, sentencepiece([draw(random_).replace("<", "") for _ in range(150)], adds_space))
-        differing = compare(name, kt, path, [draw(random_).replace("<s>", "") for _ in range(n)])  # BOS would come twice
+        write(path, sentencepiece(name, [draw(random_).replace("<", "") for _ in range(150)], adds_space))
+        texts = [draw(random_).replace("<s>", "") for _ in range(n)]  # or else BOS would come twice
+        if name == "Phi-3":  # llama.cpp's special tokens take ASCII's white space only
+            texts = ["".join(" " if c.isspace() and c > "\x7f" else c for c in text) for text in texts]
+        differing = compare(name, kt, path, texts)
         print(f"{name}: {n} texts, {differing} wrong")
         wrong += differing
     for model in sys.argv[4:]:

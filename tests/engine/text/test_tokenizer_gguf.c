@@ -250,6 +250,38 @@ START_TEST(joins_characters_by_rank)
 }
 END_TEST
 
+/* Special tokens of Phi-3 take the white space behind them, as its tokenizer.json says and a GGUF file does
+ * not. */
+START_TEST(knows_phi3_by_its_name)
+{
+    static const char *const names[] = {"Phi 3.5 mini", "microsoft/Phi-3-mini-4k", "PHI3", "Phi 2"};
+    static const char text[] = "</s>\n a<s> a";
+    static const int32_t wanted[] = {2, 6, 1, 4, 6}, plain[] = {2, 4, 0, 6, 1, 4, 6};
+    const struct kt_text_part part = {text, sizeof(text) - 1, 0, 0};
+    struct kt_error error = {KT_OK, ""};
+    struct kt_tokenizer *t;
+    int32_t *ids;
+    uint64_t n_ids;
+    for (size_t i = 0; i < 4; i++) {
+        const size_t used[] = {0, 2, 3, 5};
+        file.size = 0;
+        put_header(&file, 3, 0, 6);
+        put_key_string(&file, "general.architecture", "phi3");
+        put_key_string(&file, "general.name", names[i]);
+        for (size_t key = 0; key < 4; key++)
+            put_base(&file, true, used[key]);
+        ck_assert(ftruncate(memory, (off_t)file.size) == 0);
+        ck_assert(pwrite(memory, file.data, file.size, 0) == (ssize_t)file.size);
+        ck_assert_msg(kt_tokenizer_open(path, &t, &error) == KT_OK, "%s", error.message);
+        ck_assert(kt_tokenizer_encode(t, &part, 1, 0, &ids, &n_ids, &error) == KT_OK);
+        ck_assert_uint_eq(n_ids, i < 3 ? 5 : 7);
+        ck_assert_mem_eq(ids, i < 3 ? wanted : plain, n_ids * sizeof(*ids));
+        kt_ids_free(ids);
+        kt_tokenizer_destroy(t);
+    }
+}
+END_TEST
+
 START_TEST(names_what_is_wrong)
 {
     static const struct {
@@ -458,6 +490,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, reads_both_kinds);
     tcase_add_test(tests, joins_characters_by_rank);
+    tcase_add_test(tests, knows_phi3_by_its_name);
     tcase_add_test(tests, names_what_is_wrong);
     tcase_add_test(tests, reads_what_is_odd);
     tcase_add_test(tests, takes_long_tokens);

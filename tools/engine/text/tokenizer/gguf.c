@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gguf.c - the vocabulary in the metadata of a GGUF file. */
+#define _GNU_SOURCE /* strcasestr */
+
 #include "tools/engine/base/fail.h"
 #include "tools/engine/text/tokenizer/byte_map.h"
 #include "tools/engine/text/tokenizer/load.h"
@@ -19,6 +21,7 @@ struct gguf {
     struct kt_tokenizer *tokenizer;
     struct kt_checkpoint *checkpoint;
     struct kt_error *error;
+    bool is_phi3; /* its special tokens take the white space behind them */
 };
 
 #define KEY(name) "tokenizer.ggml." name
@@ -108,13 +111,24 @@ static enum kt_status read_truth(const struct gguf *g, const char *key, bool *tr
 
 /* ---- tokens ---- */
 
+/* Files do not say it of their tokens, as tokenizer.json does. */
+static bool takes_space(const struct gguf *g, const char *text, uint64_t length, uint8_t type)
+{
+    static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>"};
+    for (size_t i = 0; i < 3; i++)
+        if (strlen(others[i]) == length && memcmp(others[i], text, length) == 0)
+            return false;
+    return g->is_phi3 && type != KT_TOKEN_NORMAL;
+}
+
 static enum kt_status add_found(const struct gguf *g, const char *text, uint64_t length, uint64_t id,
                                 uint8_t type)
 {
     struct kt_added_token token = {.text = (char *)(uintptr_t)text,
                                    .length = length,
                                    .id = (int32_t)id,
-                                   .is_control = type != KT_TOKEN_USER};
+                                   .is_control = type != KT_TOKEN_USER,
+                                   .rstrip = takes_space(g, text, length, type)};
     if (length == 0)
         return KT_OK;
     return in_file(g, kt_added_add(&g->tokenizer->added, &token, g->error));
@@ -353,12 +367,22 @@ static enum kt_status read_specials(const struct gguf *g)
     return status;
 }
 
+static enum kt_status read_name(struct gguf *g)
+{
+    char name[256] = "";
+    enum kt_status status = read_word(g, "general.name", name, sizeof(name));
+    g->is_phi3 = strcasestr(name, "phi-3") || strcasestr(name, "phi3") || strcasestr(name, "phi 3");
+    return status;
+}
+
 enum kt_status kt_load_gguf(struct kt_tokenizer *tokenizer, struct kt_checkpoint *checkpoint,
                             struct kt_error *error)
 {
-    const struct gguf g = {tokenizer, checkpoint, error};
+    struct gguf g = {tokenizer, checkpoint, error, false};
     char model[64] = "";
     enum kt_status status = read_word(&g, KEY("model"), model, sizeof(model));
+    if (status == KT_OK)
+        status = read_name(&g);
     if (status != KT_OK)
         return status;
     if (!model[0])
