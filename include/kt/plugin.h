@@ -29,9 +29,9 @@
  *   1.6  2026-11-23  kt_level.attention and kt_level.rows, without which ops may be left out
  *   1.7  2026-11-23  tunables: struct kt_tunable, kt_ops.tunables, kt_layout.tuned, and the same of attention
  *   1.8  2026-11-26  kt_attention_layout.adds, kt_attend.add, reserved before: attend() over several chunks
- *   1.9  2026-11-27  KT_ACTIVATION_GELU_TANH, SWIGLUSTEP, SITU, and RELU2 without a gate; rows:
- * KT_GATING_GELU, KT_ROUTING_LOGITS, KT_ROUTING_MIXER, kt_rows_route.near, reserved before. Older plugins are
- * not called with any of these
+ *   1.9  2026-11-27  KT_ACTIVATION_GELU_TANH, SWIGLUSTEP, SITU, and RELU2 without a gate; of rows
+ *                    KT_GATING_GELU, KT_ROUTING_LOGITS, KT_ROUTING_MIXER and kt_rows_route.near; plugins of
+ *                    an older minor version are not called with any of these
  *
  * Threads: probe, open, close and layout are called from one thread at a time. All other functions are called
  * from many threads at once, with jobs that write to disjoint memory.
