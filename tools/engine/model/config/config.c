@@ -438,17 +438,17 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
 {
     const struct kt_rope_params rope = KT_ROPE_PARAMS_INIT;
     struct kt_settings s;
-    char names[256];
     enum kt_status status = kt_settings_open(&s, checkpoint, error);
     *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope, .window_rope = rope};
     if (status != KT_OK)
         return status;
     c->family = kt_family_find(s.architecture, s.is_gguf);
     c->defaults = kt_defaults_find(&s);
-    kt_family_list(names, sizeof(names));
     if (!c->family) {
-        kt_settings_fail(&s, KT_E_UNSUPPORTED, "models of the family '%.60s' are not computed; these are: %s",
-                         s.architecture, names);
+        kt_settings_fail(
+            &s, KT_E_UNSUPPORTED,
+            "models of the family '%.60s' are not computed; Families in README.md has those that are",
+            s.architecture);
     } else {
         refuse_coding(&s);
         c->json_stem = find_stem(&s);

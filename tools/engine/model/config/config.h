@@ -242,8 +242,6 @@ struct kt_family {
 
 /** The family of a GGUF architecture or of a class of config.json; NULL: none. */
 const struct kt_family *kt_family_find(const char *name, bool is_gguf);
-/** Their names, ", " between. */
-void kt_family_list(char *text, size_t size);
 
 /** Those of a GGUF file, or of the class that config.json names. */
 const struct kt_defaults *kt_defaults_find(const struct kt_settings *settings);

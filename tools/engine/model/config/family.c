@@ -27,10 +27,3 @@ const struct kt_family *kt_family_find(const char *name, bool is_gguf)
             return families[i];
     return NULL;
 }
-
-void kt_family_list(char *text, size_t size)
-{
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-        snprintf(text + strlen(text), size - strlen(text), "%s%s", i ? ", " : "", families[i]->name);
-}
