@@ -110,6 +110,55 @@ START_TEST(the_language_model_of_one_that_sees_images_is_the_same)
 }
 END_TEST
 
+/* ---- divisors of a rope ---- */
+
+/* A tensor of six twos. */
+static void add_divisors(struct family *family, const struct source *source, const char *name)
+{
+    struct target *targets = realloc(family->targets, ((size_t)family->n_targets + 1) * sizeof(*targets));
+    struct part *part = calloc(1, sizeof(*part));
+    ck_assert(targets && part);
+    *part = (struct part){.source = source, .n_axes = 1, .stride = {1}, .count = {source->count}};
+    family->targets = targets;
+    struct target *target = &targets[family->n_targets++];
+    *target = (struct target){.dims = {source->count},
+                              .count = source->count,
+                              .n_dims = 1,
+                              .parts = part,
+                              .n_parts = 1,
+                              .is_wide = true};
+    (void)snprintf(target->name, sizeof(target->name), "%s", name);
+}
+
+START_TEST(divisors_of_gguf_files_are_those_of_config_json)
+{
+    static char key[] = "key", f32[] = "f32", factor[] = "rope.scaling.attn_factor", value[] = "1.25";
+    static const struct source twos = {.name = "divisors", .count = 6, .mean = 2};
+    float json[VOCABULARY], gguf[VOCABULARY], away = 0;
+    struct family family;
+    if (!has_attention())
+        return;
+    opened_tables(&family, "phi3-long");
+    json_t *scaling = json_object_get(family.config, "rope_scaling");
+    ck_assert_int_eq(json_object_set_new(scaling, "attention_factor", json_real(1.25)), 0);
+    json_t *short_factors = json_pack("[f,f,f,f,f,f]", 2.0, 2.0, 2.0, 2.0, 2.0, 2.0);
+    ck_assert_int_eq(json_object_set_new(scaling, "short_factor", short_factors), 0);
+    run(&family, false, 40, 40, json);
+    (void)snprintf(family.arch, sizeof(family.arch), "phi3");
+    add_divisors(&family, &twos, "rope_factors_short.weight");
+    add_divisors(&family, &twos, "rope_factors_long.weight");
+    struct line *lines = realloc(family.lines, ((size_t)family.n_lines + 1) * sizeof(*lines));
+    ck_assert_ptr_nonnull(lines);
+    lines[family.n_lines++] = (struct line){.word = {key, f32, factor, value}, .n_words = 4};
+    family.lines = lines;
+    run(&family, true, 40, 40, gguf);
+    for (int i = 0; i < VOCABULARY; i++)
+        away = fmaxf(away, fabsf(json[i] - gguf[i]));
+    ck_assert_msg(away < 1e-5F, "logits differ by %g", (double)away);
+    family_close(&family);
+}
+END_TEST
+
 /* ---- temperature ---- */
 
 /* One layer, so that what earlier tokens were asked with is in no later one. `factor`: of the queries. */
@@ -178,6 +227,7 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, a_head_in_the_file_counts_though_it_is_tied, 0, 5);
     tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 4);
+    tcase_add_test(tests, divisors_of_gguf_files_are_those_of_config_json);
     tcase_add_loop_test(tests, attention_gets_sharper_with_the_position, 0, 4);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

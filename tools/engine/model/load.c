@@ -87,8 +87,8 @@ enum kt_status kt_block_load(struct kt_model *m, uint32_t layer, struct kt_block
     if (status == KT_OK && m->inputs)
         status = kt_layer_input_load(m, layer, b, error);
     if (status == KT_OK)
-        status = load_scale(m, layer, b->input ? kt_layer_input_place(b->input) : &b->places[KT_HALF_FFN],
-                            error);
+        status =
+            load_scale(m, layer, b->input ? kt_layer_input_place(b->input) : &b->places[KT_HALF_FFN], error);
     return status;
 }
 
@@ -109,7 +109,8 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     const float *bias = NULL;
     struct kt_view view;
     kt_end_name(c, "token_embd",
-             c->family->names.json_embedding ? c->family->names.json_embedding : "embed_tokens", embedding);
+                c->family->names.json_embedding ? c->family->names.json_embedding : "embed_tokens",
+                embedding);
     kt_end_name(c, "output_norm", "norm", norm);
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
     if (status != KT_OK)
@@ -162,10 +163,13 @@ static enum kt_status load_rope(struct kt_model *m, struct kt_error *error)
     struct kt_view view;
     float *divisors = m->config.divisors;
     enum kt_status status = KT_E_NOT_FOUND;
+    const char *name = m->config.family->has_longrope ? "rope_factors_short" : "rope_freqs";
     if (m->config.is_gguf)
-        status = kt_checkpoint_weight(m->checkpoint, "rope_freqs", &view, NULL, error);
+        status = kt_checkpoint_weight(m->checkpoint, name, &view, NULL, error);
     if (status == KT_OK)
-        status = kt_load_numbers(m, "rope_freqs", 1, rope->size / 2, &divisors, error);
+        status = kt_load_numbers(m, name, 1, rope->size / 2, &divisors, error);
+    if (status == KT_OK && m->config.family->has_longrope) /* for longer contexts than are taken */
+        kt_model_mark_weight(m, "rope_factors_long", false);
     if (status != KT_OK && status != KT_E_NOT_FOUND)
         return status;
     rope->divisors = divisors;

@@ -44,10 +44,16 @@ static uint64_t output_width(const struct kt_attention_config *c)
     return (uint64_t)c->n_heads * value_size(c);
 }
 
-static bool is_joined(const struct kt_model *m)
+/* GGUF files of any family may have one matrix. */
+static bool is_joined(const struct kt_model *m, uint32_t layer)
 {
-    const struct kt_family_names *names = &m->config.family->names;
-    return m->config.is_gguf ? names->gguf_joined : names->json_joined != NULL;
+    char name[KT_WEIGHT_NAME];
+    uint64_t index;
+    if (!m->config.is_gguf)
+        return m->config.family->names.json_joined != NULL;
+    kt_weight_name(m, layer, "attn_qkv.weight", NULL, name);
+    return m->config.layers[layer].attention.gate != KT_OUTPUT_GATE_JOINED &&
+           kt_checkpoint_find(m->checkpoint, name, &index, NULL) == KT_OK;
 }
 
 static uint32_t fields(const struct kt_engine_config *config, uint32_t layer, uint32_t cache_dtype,
@@ -90,9 +96,10 @@ static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct atte
     bool has_keys = m->config.layers[layer].shares == 0;
     enum kt_status status = kt_load_vector(m, layer, "attn_q_norm", query, 1,
                                            whole ? query_width(c) : c->head_size, &a->query_norm, error);
-    return status == KT_OK && has_keys ? kt_load_vector(m, layer, "attn_k_norm", key, 1,
-                                            whole ? key_width(c) : c->head_size, &a->key_norm, error)
-                           : status;
+    return status == KT_OK && has_keys
+               ? kt_load_vector(m, layer, "attn_k_norm", key, 1, whole ? key_width(c) : c->head_size,
+                                &a->key_norm, error)
+               : status;
 }
 
 static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct attention *a,
@@ -103,7 +110,7 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
     uint64_t hidden = m->config.hidden_size, q = query_width(c), k = key_width(c), v = value_width(c);
     const uint64_t gates = c->gate == KT_OUTPUT_GATE_HEADS ? c->n_heads : output_width(c);
     const bool has_keys = m->config.layers[layer].shares == 0;
-    const bool joined = is_joined(m), has_gate = c->gate > KT_OUTPUT_GATE_JOINED;
+    const bool joined = is_joined(m, layer), has_gate = c->gate > KT_OUTPUT_GATE_JOINED;
     const struct {
         const char *gguf, *own, *json;
         uint64_t rows, cols;
@@ -183,7 +190,7 @@ static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *
         kt_model_need(m, KT_BUFFER_GATE, c->gate == KT_OUTPUT_GATE_HEADS ? c->n_heads : output_width(c));
     kt_model_need(m, KT_BUFFER_K, key_width(c));
     kt_model_need(m, KT_BUFFER_V, value_width(c));
-    if (is_joined(m))
+    if (is_joined(m, layer))
         kt_model_need(m, KT_BUFFER_ABSORBED, query_width(c) + key_width(c) + value_width(c));
     skip_keys(m, layer);
     enum kt_status status = load_matrices(m, layer, a, error);
@@ -351,7 +358,7 @@ static enum kt_status place_heads(const struct kt_slice *s, struct kt_range rang
     float *const *b = s->model->buffers;
     const struct kt_attention_config *c = &s->block->config->attention;
     enum kt_status status = KT_OK;
-    if (is_joined(s->model))
+    if (((const struct attention *)s->block->mixer_weights)->joined)
         status = part_rows(s, range, error);
     else if (c->gate == KT_OUTPUT_GATE_JOINED)
         status = run_joined_gate(s, range, KT_BUFFER_GATE, KT_BUFFER_Q, error);

@@ -80,10 +80,64 @@ void kt_engine_config_stretch(struct kt_engine_config *c)
         c->context_length = (uint64_t)stretched;
 }
 
+/* Divisors of config.json; GGUF files have a tensor of them. */
+static void read_short_factors(struct kt_settings *s, struct kt_engine_config *c, uint32_t n)
+{
+    const json_t *list = kt_settings_json(s, "rope_scaling/short_factor");
+    if (json_array_size(list) != n) {
+        kt_settings_fail(s, KT_E_FORMAT, "the short_factor of rope has %zu numbers instead of %u",
+                         json_array_size(list), n);
+        return;
+    }
+    c->divisors = calloc(n + 1, sizeof(*c->divisors));
+    if (!c->divisors)
+        kt_settings_fail(s, KT_E_NOMEM, "no memory for a rope");
+    for (uint32_t i = 0; i < n && s->status == KT_OK; i++) {
+        c->divisors[i] = (float)json_number_value(json_array_get(list, i));
+        if (!(c->divisors[i] > 0))
+            kt_settings_fail(s, KT_E_FORMAT, "number %u of the short_factor of rope is not above 0", i);
+    }
+}
+
+/* Prompts longer than the model was trained with would have other angles, for all of their tokens; none is
+ * here.
+ */
+static void read_longrope(struct kt_settings *s, struct kt_engine_config *c, struct kt_rope_params *rope)
+{
+    double original = original_positions(s, c);
+    double factor = rope->factor > 0 ? rope->factor : (double)c->context_length / original;
+    double scale = factor > 1 && original > 1 ? sqrt(1 + log(factor) / log(original)) : 1;
+    if (!s->is_gguf)
+        read_short_factors(s, c, rope->size / 2);
+    c->rope_scale = (float)kt_settings_real(s, "rope.scaling.attn_factor", "rope_scaling/attention_factor",
+                                            s->is_gguf ? 1 : scale);
+    c->context_length =
+        original >= 1 && original < (double)c->context_length ? (uint64_t)original : c->context_length;
+    rope->factor = 0;
+    if (!(c->rope_scale > 0 && c->rope_scale < 1e6F))
+        kt_settings_fail(s, KT_E_FORMAT, "cosines and sines of rope are multiplied by %g",
+                         (double)c->rope_scale);
+}
+
+/* Phi's classes call it by older names, too. */
+static bool is_longrope(const struct kt_settings *s, const struct kt_engine_config *c, const char *type)
+{
+    uint64_t index;
+    if (s->is_gguf)
+        return c->family->has_longrope &&
+               kt_checkpoint_find(s->checkpoint, "rope_factors_short.weight", &index, NULL) == KT_OK;
+    return c->family->has_longrope &&
+           (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0);
+}
+
 static void read_scaling(struct kt_settings *s, struct kt_engine_config *c, struct kt_rope_params *rope)
 {
     char type[32];
     read_type(s, rope, type, sizeof(type));
+    if (is_longrope(s, c, type)) {
+        read_longrope(s, c, rope);
+        return;
+    }
     if (!type[0])
         return;
     rope->original_positions = original_positions(s, c);

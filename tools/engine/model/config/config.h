@@ -206,8 +206,8 @@ struct kt_family_names {
     const char *json_key_norm;    /**< NULL: "k_norm" */
     const char *json_gate;        /**< of attention's output; NULL: "g_proj" */
     const char *json_sinks;       /**< NULL: "sinks" */
-    const char *json_joined;      /**< queries, keys and values are rows of one matrix; NULL: of three */
-    bool gguf_joined;             /**< the same in GGUF files: attn_qkv */
+    const char *json_joined;      /**< queries, keys and values are rows of one matrix, attn_qkv in some GGUF
+                                     files; NULL: of three */
     const char *json_network;     /**< NULL: "mlp", dense */
     const char *json_both;        /**< gate and up of networks are one matrix, of that name; NULL: two */
     const char *json_down;        /**< NULL: "down_proj", of networks */
@@ -236,6 +236,7 @@ struct kt_family {
      * "full_attention", the window's that of "sliding_attention". */
     bool ropes_by_type;
     bool layer_norms;    /**< GGUF files may have the epsilon of LayerNorm instead of the other one */
+    bool has_longrope;   /**< its rope may be scaled by a list of divisors */
     bool heads_by_layer; /**< layers differ in them, and read_layers reads that */
     bool skips_mtp;      /**< blocks that predict tokens after the next are left out */
 };
@@ -321,7 +322,7 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_mimo, kt_family_mellum, kt_family_ministral, kt_family_mistral4, kt_family_exaone4,
     kt_family_glm4, kt_family_phi3, kt_family_axk1;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
-    kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint,
-    kt_family_kolibri, kt_family_cohere2_moe, kt_family_llama4;
+    kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint, kt_family_kolibri,
+    kt_family_cohere2_moe, kt_family_llama4;
 
 #endif

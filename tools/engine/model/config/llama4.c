@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* llama4.c - the text of Llama 4: every fourth layer is not rotated and has queries that grow, the others norm
- * queries and keys after they are rotated; the weight of a token's expert is in what the expert reads. */
+/* llama4.c - the text of Llama 4: every fourth layer is not rotated and has queries that grow, the others
+ * norm queries and keys after they are rotated; the weight of a token's expert is in what the expert reads.
+ */
 #include "tools/engine/model/config/config.h"
 
 #include <string.h>
@@ -38,7 +39,8 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
     c->router.normalizes = false;
     c->router.weighs_input = true;
     if (c->top_k > 1)
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "%u experts of a token; models of this family have 1", c->top_k);
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "%u experts of a token; models of this family have 1",
+                         c->top_k);
 }
 
 static void read_llama4(struct kt_settings *s, struct kt_engine_config *c)

@@ -14,7 +14,7 @@ static void read_phi3(struct kt_settings *s, struct kt_engine_config *c)
 const struct kt_family kt_family_phi3 = {.name = "phi3",
                                          .classes = " Phi3ForCausalLM ",
                                          .names = {.json_joined = "qkv_proj",
-                                                   .gguf_joined = true,
                                                    .json_both = "gate_up_proj",
                                                    .gguf_both = true},
-                                         .read = read_phi3};
+                                         .read = read_phi3,
+                                         .has_longrope = true};
