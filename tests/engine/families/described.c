@@ -45,12 +45,21 @@ static void describe(const struct kt_engine_config *c, FILE *out)
     fprintf(out, "shared %d %d biases %d %d widths %llu %llu\n", c->has_shared, c->gates_shared,
             c->has_expert_biases, c->has_mlp_biases, (unsigned long long)c->dense_width,
             (unsigned long long)c->shared_width);
+    fprintf(out, "router near %g input %d %d scales %d head %d gating %u\n", (double)c->router.near,
+            c->router.scales_input, c->router.weighs_input, c->router.has_expert_scales, c->has_head_bias,
+            c->gating);
+    fprintf(out, "norm %u %d parallel %d embedding %g logits %g %g beside %d scales %d inputs %u part %g\n",
+            c->norm, c->norm_biases, c->is_parallel, (double)c->embedding_scale, (double)c->logits_scale,
+            (double)c->logits_cap, c->has_dense_beside, c->has_layer_scales, c->input_size, c->proportional);
     describe_attention(&c->attention, out);
     for (uint32_t i = 0; i <= c->n_layers; i++)
         fprintf(out, "layer %u %d %llu\n", c->layers[i].mixer, c->layers[i].dense,
                 (unsigned long long)c->layers[i].window);
     for (uint32_t i = 0; i <= c->n_layers; i++) {
-        fprintf(out, "layer's rope %u", c->layers[i].rope);
+        const struct kt_residual_config *r = c->layers[i].residual;
+        fprintf(out, "layer's rope %u shares %u norms %u residual %g %g %g %g", c->layers[i].rope,
+                c->layers[i].shares, c->layers[i].norms, (double)r[0].keep, (double)r[0].add,
+                (double)r[1].keep, (double)r[1].add);
         describe_attention(&c->layers[i].attention, out);
     }
 }

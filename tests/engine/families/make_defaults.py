@@ -35,16 +35,20 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
             ("sarvam-moe", {}),
             ("laguna", {}), ("mimo2", {}), ("mellum", {}), ("ministral3", {}), ("mistral4", {}), ("sarvam-mla", {}),
             ("exaone4", {"num_hidden_layers": 4}),
-            ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {})]
+            ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {}),
+            ("granite", {}), ("granitemoe", {}), ("olmo2", {}), ("flex_olmo", {}), ("phimoe", {}), ("gemma3", {}),
+            ("gemma4", {}), ("afmoe", {}), ("flint", {}), ("kolibri1", {}), ("cohere2_moe", {}), ("llama4", {})]
 # Training, generation, names; what is read as lists, by other tests.
 HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
             "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
             "pad_token_id", "bos_token_id", "eos_token_id", "layer_types", "mlp_layer_types", "rope_parameters",
             "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id", "eod_token_id",
             "residual_dropout",
-            "enable_moe_fp32_combine", "embd_pdrop", "resid_pdrop", "mtp_layer_types", "mtp_mlp_layer_types"}
+            "enable_moe_fp32_combine", "embd_pdrop", "resid_pdrop", "mtp_layer_types", "mtp_mlp_layer_types",
+            "input_jitter_noise"}
 # Of these the engine takes what tensors have; what config.json says besides must be the same.
-TENSORS = {"vocab_size", "intermediate_size", "moe_intermediate_size", "q_lora_rank"}
+TENSORS = {"vocab_size", "intermediate_size", "moe_intermediate_size", "q_lora_rank",
+           "vocab_size_per_layer_input"}
 REQUIRED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_rope_head_dim",
             "qk_nope_head_dim", "v_head_dim", "linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim",
             "linear_num_key_heads", "linear_num_value_heads"}
@@ -58,6 +62,7 @@ REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM":
 UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM",
                           "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM")}
+UNUSED_OF["Llama4ForCausalLM"] = {"max_position_embeddings"}  # as chunks are shorter
 UNUSED_OF["Mistral4ForCausalLM"] |= {"partial_rotary_factor"}
 UNUSED_OF["Phi3ForCausalLM"] = {"original_max_position_embeddings"}
 # Nothing without use_sliding_window, of classes that have it.
@@ -68,14 +73,17 @@ ALIASES = {"num_local_experts": ("num_experts", "n_routed_experts"), "num_mtp_la
            "num_experts": ("num_local_experts",), "n_routed_experts": ("num_experts",),
            "n_shared_experts": ("num_shared_experts",)}
 ROPE = {"rope_scaling": None, "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
-OTHERS = {"hidden_act": "gelu", "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
+OTHERS = {"hidden_act": "gelu", "hidden_activation": "gelu", "sliding_window_pattern": 2,
+          "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
           "num_nextn_predict_layers": 2, "max_window_layers": 1, "moe_layer_end_index": 1,
           "moe_norm_min": 1.0, "moe_router_logit_softcapping": 5.0, "rope_scaling": {"rope_type": "linear", "factor": 3}}
 
 
 def open_class(config):
     given = {k: v for k, v in config.items() if k not in ("architectures", "model_type")}
-    return type(transformers.AutoConfig.for_model(config["model_type"]))(**given)
+    opened = type(transformers.AutoConfig.for_model(config["model_type"]))(**given)
+    opened.allow_global_per_layer_attribute_access = True  # to what layers may differ in
+    return opened
 
 
 def fields_of(config):
@@ -94,7 +102,8 @@ def default_of(config, key):
         for outer in ("rope_scaling", "rope_parameters"):
             if isinstance(less.get(outer), dict):
                 less[outer] = {k: v for k, v in less[outer].items() if k != key}
-        return open_class(less).rope_parameters.get(key, ROPE[key])
+        ropes = open_class(less).rope_parameters or {}
+        return ropes.get("full_attention", ropes).get(key, ROPE[key])
     value = getattr(open_class(less), key, None)
     if key == "head_dim" and value is None:
         return config["hidden_size"] // config["num_attention_heads"]
@@ -126,7 +135,7 @@ def lines_of(family, settings):
     yield f"class {family} {name}"
     for key, value in settings.items():
         yield f"with {key} {json.dumps(value)}"
-    for key in list(ROPE) + fields_of(config):
+    for key in dict.fromkeys(list(ROPE) + fields_of(config)):
         if key in UNUSED_OF.get(name, ()) or key in settings or says_nothing(config, key):
             continue
         if key in required:

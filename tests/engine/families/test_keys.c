@@ -22,7 +22,9 @@ static const char *const names[] = {"qwen3moe",   "qwen3",        "qwen2",      
                                     "hy_v3",      "exaone-moe",   "smollm3",     "olmoe",
                                     "seed-oss",   "laguna",       "mimo2",       "mellum",
                                     "ministral3", "mistral4",     "exaone4",     "olmo3",
-                                    "glm4",       "phi3"};
+                                    "glm4",       "phi3",         "granite",     "granitemoe",
+                                    "olmo2",      "phimoe",       "gemma3",      "gemma4",
+                                    "gemma4-e2b", "afmoe",        "cohere2_moe", "llama4"};
 enum { N_NAMES = sizeof(names) / sizeof(names[0]) };
 
 /* A family without its tensors, of which only names count here. */

@@ -150,8 +150,10 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c, stru
     }
     if (strcmp(type, "proportional") == 0 && c->family->ropes_by_type && rope == &c->rope && !s->is_gguf) {
         c->proportional = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", 1);
-        if (rope->factor == 0)
+        if (rope->factor == 0) {
+            rope->original_positions = 0;
             return;
+        }
         rope->scaling = KT_ROPE_LINEAR;
     } else if (strcmp(type, "linear") == 0) {
         rope->scaling = KT_ROPE_LINEAR;

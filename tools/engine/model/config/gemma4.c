@@ -14,6 +14,8 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
     if (!s->is_gguf) {
         if (!kt_settings_flag(s, NULL, "enable_moe_block", false))
             c->n_experts = 0;
+        else if (c->n_experts == 0)
+            kt_settings_fail(s, KT_E_FORMAT, "enable_moe_block is true, but there is no num_experts");
         c->top_k = c->n_experts ? (uint32_t)kt_settings_need(s, NULL, "top_k_experts") : 0;
     }
     kt_engine_config_norms(c, KT_NORMS_AROUND | (c->n_experts ? own : 0));
