@@ -53,11 +53,14 @@ static void read_llama4(struct kt_settings *s, struct kt_engine_config *c)
     read_experts(s, c);
 }
 
-static bool is_rotated(struct kt_settings *s, uint32_t layer)
+static bool is_rotated(struct kt_settings *s, uint32_t layer, uint32_t n_layers)
 {
     uint64_t interval = kt_settings_uint(s, NULL, "no_rope_layer_interval", 4);
     bool by_interval = interval == 0 || (layer + 1) % interval != 0;
-    if (kt_settings_count(s, NULL, "no_rope_layers") > 1)
+    uint64_t n = kt_settings_count(s, NULL, "no_rope_layers");
+    if (n > 0 && n != n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "no_rope_layers names %u layers of %u", (unsigned)n, n_layers);
+    if (n > 0)
         return kt_settings_uint_at(s, NULL, "no_rope_layers", layer, 1) != 0;
     return by_interval;
 }
@@ -75,7 +78,7 @@ static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
         kt_settings_fail(s, KT_E_FORMAT, "floor_scale is %g, which must be above 0", growth.length);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         struct kt_layer_config *layer = &c->layers[i];
-        if (is_rotated(s, i)) {
+        if (is_rotated(s, i, c->n_layers)) {
             layer->attention.norm = norms ? KT_HEAD_NORM_EACH : KT_HEAD_NORM_NONE;
             layer->attention.norms_plainly = layer->attention.norms_rotated = true;
         } else {
