@@ -13,8 +13,10 @@ static int n_wrong;
 static float glu(const struct kt_shape *shape, float g, float u)
 {
     float lanes[VEC_ROWS];
-    vf_store(lanes, shape->activation == KT_ACTIVATION_RELU2 ? vf_relu2(vf_set(u))
-                                                             : vf_glu(shape, vf_set(g), vf_set(u)));
+    vf gate = vf_set(g), up = vf_set(u);
+    vf_store(lanes, shape->activation == KT_ACTIVATION_RELU2 ? vf_relu2(up)
+                    : is_rare(shape)                         ? vf_glu_rare(shape, gate, up)
+                                                             : vf_glu(shape, gate, up));
     return lanes[0];
 }
 

@@ -24,6 +24,7 @@ amx_int4_*        pack_group            8  weights that are loaded: no product o
 amx_int?_av?*     multiply_gate_up     10  epilogue: constants of the exponential function
 b*_av?*           multiply_gate_up     10  the same
 rawint4_avx2      multiply_gate_up      6  the same
+avx512_fp8_avx2   multiply_gate_up      6  the same
 amx_int4_av?*     int4_microkernel_*   22  the totals wait while a group is added up
 amx_int4_amx      int4_microkernel_6*   7  the same
 rawint4_avx2      e2m1_*               22  the table of codes takes registers of sums

@@ -53,14 +53,20 @@ INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, 
     return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
 }
 
-/* Of up alone, through the activation into h. */
-static NOINLINE void finish_up(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
-                               const struct sums *sums, const struct panel_scales *scales)
+/* Rows of h by a rare activation, and of up alone. */
+static NOINLINE void finish_rare(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
+                                 const struct sums *sums, const struct panel_scales *scales)
 {
+    const struct kt_shape *shape = &job->layout->shape;
+    const bool gated = has_gate(shape, KT_STAGE_GATE_UP);
     for (uint32_t r = 0; r < n; r++) {
-        uint8_t *h = (uint8_t *)job->out + (row + r) * job->layout->h_row_size;
-        UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
-            vf_store((float *)(void *)h + panel * PANEL_ROWS + c, vf_relu2(load_sums(sums, scales, r, c)));
+        float *h = (float *)(void *)((uint8_t *)job->out + (row + r) * job->layout->h_row_size) +
+                   panel * panel_step(shape, KT_STAGE_GATE_UP);
+        for (unsigned c = 0; gated && c < TILE_ROWS; c += VEC_ROWS)
+            vf_store(h + c, vf_glu_rare(shape, load_sums(sums, scales, r, c),
+                                        load_sums(sums, scales, r, c + TILE_ROWS)));
+        for (unsigned c = 0; !gated && c < PANEL_ROWS; c += VEC_ROWS)
+            vf_store(h + c, vf_relu2(load_sums(sums, scales, r, c)));
     }
 }
 
@@ -71,8 +77,8 @@ INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t p
     const struct kt_layout *layout = job->layout;
     _Alignas(64) float y[PANEL_ROWS];
 
-    if (stage == KT_STAGE_GATE_UP && !has_gate(&layout->shape, stage)) {
-        finish_up(job, panel, row, n, sums, scales);
+    if (stage == KT_STAGE_GATE_UP && is_rare(&layout->shape)) {
+        finish_rare(job, panel, row, n, sums, scales);
         return;
     }
     for (uint32_t r = 0; r < n; r++) {

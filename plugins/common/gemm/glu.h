@@ -11,6 +11,7 @@
 #include "plugins/common/simd/simd.h"
 
 #include <kt/plugin.h>
+#include <stdbool.h>
 
 /*
  * (e^r - 1) / r, and n in the low bits of *magic: x = n ln 2 + r with |r| <= 0.347, and e^r by its Taylor
@@ -89,8 +90,15 @@ INLINE vf vf_relu2(vf x)
     return vf_mul(x, x);
 }
 
-/* Activations that few models have: a function by itself, so that those of most keep their registers. */
-static NOINLINE __attribute__((unused)) vf vf_glu_rare(const struct kt_shape *shape, vf g, vf u)
+/* Is the activation one that few models have, or is there no gate? It is computed in a function by itself, so
+ * that the code of the others keeps its registers. */
+INLINE bool is_rare(const struct kt_shape *shape)
+{
+    return shape->activation > KT_ACTIVATION_NONE;
+}
+
+/* These, of gate g and up u. */
+INLINE vf vf_glu_rare(const struct kt_shape *shape, vf g, vf u)
 {
     const vf one = vf_set(1.0f), limit = vf_set(shape->limit);
     if (shape->activation == KT_ACTIVATION_GELU_TANH)
@@ -106,14 +114,12 @@ static NOINLINE __attribute__((unused)) vf vf_glu_rare(const struct kt_shape *sh
     return vf_mul(vf_div(vf_cap(g, vf_set(shape->alpha)), vf_add(one, down)), u);
 }
 
-/* What kt_activation says of gate g and up u. The first operand of min and max is the limit, so that NaN is
- * kept. */
+/* What kt_activation says of gate g and up u, but for rare ones. The first operand of min and max is the
+ * limit, so that NaN is kept. */
 INLINE vf vf_glu(const struct kt_shape *shape, vf g, vf u)
 {
     if (shape->activation == KT_ACTIVATION_SILU)
         return vf_mul(vf_sigmoid_times(g, 1.0f), u);
-    if (shape->activation > KT_ACTIVATION_NONE)
-        return vf_glu_rare(shape, g, u);
     g = vf_min(vf_set(shape->limit), g);
     u = vf_max(vf_set(-shape->limit), vf_min(vf_set(shape->limit), u));
     if (shape->activation == KT_ACTIVATION_SWIGLU)

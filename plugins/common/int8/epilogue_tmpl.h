@@ -51,18 +51,23 @@ INLINE vf scale_sums(const struct sums *sums, const struct panel_scales *scales,
     return scales->has_bias ? vf_add(y, vf_load(scales->bias + c)) : y;
 }
 
-/* Of up alone, whose tiles are two blocks of 16 columns of h. */
-static NOINLINE void finish_up(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
-                               const struct sums *sums, const struct panel_scales *scales)
+/* Rows of h by a rare activation, and of up alone, whose tiles are two blocks of 16 columns of h. */
+static NOINLINE void finish_rare(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
+                                 const struct sums *sums, const struct panel_scales *scales)
 {
+    const struct kt_shape *shape = &job->layout->shape;
+    const bool gated = has_gate(shape, KT_STAGE_GATE_UP);
     uint64_t padded = round_up(job->n_rows, TILE_ROWS), size = job->layout->act_row_size[0];
-    uint64_t tiles = stage_tiles(job->layout, KT_STAGE_GATE_UP);
-    float *h = (float *)job->out + (2 * panel * padded + row) * TILE_ROWS;
+    uint64_t tiles = stage_tiles(job->layout, KT_STAGE_GATE_UP), block = padded * TILE_ROWS;
+    float *h = (float *)job->out + (gated ? 1 : 2) * panel * block + row * TILE_ROWS;
     for (uint32_t r = 0; r < n; r++, h += TILE_ROWS) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
         const struct row_meta *meta = read_meta(job->act, size, tiles, from, TILED);
-        UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
-            vf_store(h + c / TILE_ROWS * padded * TILE_ROWS + c % TILE_ROWS,
+        for (unsigned c = 0; gated && c < TILE_ROWS; c += VEC_ROWS)
+            vf_store(h + c, vf_glu_rare(shape, scale_sums(sums, scales, meta, r, c),
+                                        scale_sums(sums, scales, meta, r, c + TILE_ROWS)));
+        for (unsigned c = 0; !gated && c < PANEL_ROWS; c += VEC_ROWS)
+            vf_store(h + c / TILE_ROWS * block + c % TILE_ROWS,
                      vf_relu2(scale_sums(sums, scales, meta, r, c)));
     }
 }
@@ -105,8 +110,8 @@ INLINE void finish_down(const struct kt_product *job, uint64_t panel, uint32_t r
 INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t panel, uint32_t row,
                    uint32_t n, const struct sums *sums, const struct panel_scales *scales)
 {
-    if (stage == KT_STAGE_GATE_UP && !has_gate(&job->layout->shape, stage))
-        finish_up(job, panel, row, n, sums, scales);
+    if (stage == KT_STAGE_GATE_UP && is_rare(&job->layout->shape))
+        finish_rare(job, panel, row, n, sums, scales);
     else if (stage == KT_STAGE_GATE_UP)
         finish_gate_up(job, panel, row, n, sums, scales);
     else
