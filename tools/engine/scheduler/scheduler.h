@@ -212,5 +212,8 @@ struct kt_scheduler_stats {
         prompt_rate; /**< tokens of a prompt that were computed, a second until the first token */
 };
 void kt_scheduler_stats(struct kt_scheduler *scheduler, struct kt_scheduler_stats *stats);
+/** Adds those of another scheduler, or of one that is to be destroyed: `now` false leaves out what it has at
+ * the moment, such as requests and pages. */
+void kt_scheduler_stats_add(struct kt_scheduler_stats *sum, const struct kt_scheduler_stats *stats, bool now);
 
 #endif
