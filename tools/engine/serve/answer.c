@@ -24,8 +24,7 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
     struct kt_error error;
     /* A chat's parser reads control tokens; of a completion's text they are not a part. */
     uint32_t flags = ask->is_chat ? 0 : KT_DECODE_NO_CONTROL;
-    enum kt_status status =
-        kt_detokenizer_create(job->server->loaded.tokenizer, flags, &answer->detokenizer, &error);
+    enum kt_status status = kt_detokenizer_create(job->model->tokenizer, flags, &answer->detokenizer, &error);
     const struct kt_parser *first = job->answers[0].parser; /* it has read the tools */
     if (status == KT_OK && ask->is_chat)
         status = first ? kt_parser_create_like(first, &answer->parser, &error)
@@ -268,7 +267,7 @@ bool kt_answer_echo(struct kt_job *job, struct kt_answer *answer)
     uint64_t length;
     if (answer->logprobs && !kt_shape_logprob(job, answer, &first))
         return lack_memory(job);
-    if (kt_tokenizer_decode(job->server->loaded.tokenizer, answer->prompt->ids, answer->prompt->n_ids,
+    if (kt_tokenizer_decode(job->model->tokenizer, answer->prompt->ids, answer->prompt->n_ids,
                             KT_DECODE_NO_CONTROL, &text, &length, &error) != KT_OK)
         return fail(job, &error);
     bool done = emit(job, answer, KT_PIECE_CONTENT, text, length);

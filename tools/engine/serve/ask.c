@@ -90,7 +90,7 @@ static bool read_stop(struct kt_ask *ask, struct kt_problem *problem)
     return true;
 }
 
-static bool read_bias(const struct kt_server *server, struct kt_ask *ask, json_t *object,
+static bool read_bias(const struct kt_served *model, struct kt_ask *ask, json_t *object,
                       struct kt_problem *problem)
 {
     const char *key;
@@ -108,10 +108,10 @@ static bool read_bias(const struct kt_server *server, struct kt_ask *ask, json_t
         char *end;
         unsigned long long id = strtoull(key, &end, 10);
         bool is_padded = key[0] == '0' && key[1] != '\0'; /* else an id could have two keys */
-        if (*key < '0' || *key > '9' || is_padded || *end || id >= server->n_vocabulary)
+        if (*key < '0' || *key > '9' || is_padded || *end || id >= model->n_vocabulary)
             return kt_problem_field(problem, "logit_bias",
                                     "'logit_bias' names '%.40s', which is not an id below %" PRIu64, key,
-                                    server->n_vocabulary);
+                                    model->n_vocabulary);
         double bias = json_number_value(value);
         if (!json_is_number(value) || !(bias >= -100 && bias <= 100))
             return kt_problem_field(problem, "logit_bias",
@@ -125,7 +125,7 @@ static bool read_bias(const struct kt_server *server, struct kt_ask *ask, json_t
     return true;
 }
 
-bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const char *param, int32_t **ids,
+bool kt_ask_read_ids(const struct kt_served *model, const json_t *list, const char *param, int32_t **ids,
                      uint64_t *n_ids, struct kt_problem *problem)
 {
     const json_t *id;
@@ -136,13 +136,13 @@ bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const c
         return kt_problem_memory(problem);
     json_array_foreach (list, i, id) {
         double value = json_number_value(id); /* 40.0 is one, too */
-        if (!json_is_number(id) || !(value >= 0 && value < (double)server->n_vocabulary) ||
+        if (!json_is_number(id) || !(value >= 0 && value < (double)model->n_vocabulary) ||
             value != (double)(int32_t)value) {
             free(*ids);
             *ids = NULL;
             return kt_problem_field(problem, param,
                                     "'%s' must hold ids below %" PRIu64 "; number %zu is none", param,
-                                    server->n_vocabulary, i);
+                                    model->n_vocabulary, i);
         }
         (*ids)[i] = (int32_t)value;
     }
@@ -160,11 +160,11 @@ static uint64_t make_seed(void)
 
 /* ---- all fields ---- */
 
-static struct values default_values(const struct kt_server *server)
+static struct values default_values(const struct kt_served *model)
 {
-    return (struct values){.sampling = server->sampling,
-                           .dry_allowed_length = server->sampling.dry_allowed_length,
-                           .top_k = server->sampling.top_k,
+    return (struct values){.sampling = model->sampling,
+                           .dry_allowed_length = model->sampling.dry_allowed_length,
+                           .top_k = model->sampling.top_k,
                            .max_tokens = -1,
                            .max_completion_tokens = -1,
                            .n = 1,
@@ -185,26 +185,13 @@ static void set_sampling(const struct values *values, struct kt_ask *ask)
     sampling->n_top = (uint32_t)(values->n_logprobs > 0 ? values->n_logprobs : values->top_logprobs);
 }
 
-bool kt_ask_check_model(const struct kt_server *server, const char *model, struct kt_problem *problem)
-{
-    for (size_t i = 0; model && i < server->n_names; i++)
-        if (strcmp(model, server->names[i]) == 0)
-            return true;
-    return !model ||
-           kt_problem_set(problem, 404, "model_not_found", "model",
-                          "the model '%.100s' is not served here; '%.100s' is", model, server->names[0]);
-}
-
-static bool check_values(const struct kt_server *server, const struct values *values, struct kt_ask *ask,
-                         struct kt_problem *problem)
+static bool check_values(const struct values *values, struct kt_ask *ask, struct kt_problem *problem)
 {
     static const struct kt_field usage[] = {{"include_usage", KT_FIELD_BOOL,
                                              offsetof(struct kt_ask, includes_usage), 0, 0},
                                             {"continuous_usage_stats", KT_FIELD_BOOL,
                                              offsetof(struct kt_ask, has_usage_always), 0, 0},
                                             {.name = NULL}};
-    if (!kt_ask_check_model(server, values->model, problem))
-        return false;
     if ((values->max_tokens == 0 && !values->echo) || values->max_completion_tokens == 0) {
         const char *name = values->max_tokens == 0 ? "max_tokens" : "max_completion_tokens";
         return kt_problem_field(problem, name, "'%s' is 0; it must be at least 1", name);
@@ -220,19 +207,19 @@ static bool check_values(const struct kt_server *server, const struct values *va
     return !values->stream_options || kt_fields_read(values->stream_options, usage, ask, problem);
 }
 
-bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
+bool kt_ask_read(struct kt_served *model, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
                  struct kt_problem *problem)
 {
     bool is_chat = dialect->is_chat;
-    struct values values = default_values(server);
+    struct values values = default_values(model);
     *ask = (struct kt_ask){.dialect = dialect, .body = body, .is_chat = is_chat};
     if (!kt_fields_read(body, both, &values, problem) ||
         !kt_fields_read(body, is_chat ? of_chats : of_completions, &values, problem) ||
-        !kt_ask_check_unknown(server, body, problem))
+        !kt_ask_check_unknown(model, body, problem))
         return false;
     set_sampling(&values, ask);
-    if (!check_values(server, &values, ask, problem) || !read_stop(ask, problem) ||
-        !read_bias(server, ask, values.logit_bias, problem))
+    if (!check_values(&values, ask, problem) || !read_stop(ask, problem) ||
+        !read_bias(model, ask, values.logit_bias, problem))
         return false;
     if (values.stop_token_ids) {
         uint64_t n = json_array_size(values.stop_token_ids);
@@ -240,11 +227,11 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
             return kt_problem_field(problem, "stop_token_ids",
                                     "'stop_token_ids' holds %" PRIu64 " ids; %d is the most", n,
                                     KT_MOST_STOP_IDS);
-        if (!kt_ask_read_ids(server, values.stop_token_ids, "stop_token_ids", &ask->stop_ids, &n, problem))
+        if (!kt_ask_read_ids(model, values.stop_token_ids, "stop_token_ids", &ask->stop_ids, &n, problem))
             return false;
         ask->n_stop_ids = (uint32_t)n;
     }
-    ask->model = values.model ? values.model : server->names[0];
+    ask->model = values.model ? values.model : model->names[0];
     ask->max_tokens = values.max_completion_tokens > 0 ? values.max_completion_tokens : values.max_tokens;
     if (ask->max_tokens < 0) /* not said, as some clients say by -1 */
         ask->max_tokens = 0;
@@ -312,7 +299,7 @@ static struct kt_prompt *add_prompt(struct kt_ask *ask, struct kt_problem *probl
     return &grown[ask->n_prompts++];
 }
 
-static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *param, const char *text,
+static bool add_text(struct kt_served *model, struct kt_ask *ask, const char *param, const char *text,
                      size_t length, struct kt_problem *problem)
 {
     const struct kt_text_part part = {.text = text, .length = length};
@@ -320,7 +307,7 @@ static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *p
     struct kt_prompt *prompt = add_prompt(ask, problem);
     if (!prompt)
         return false;
-    if (kt_tokenizer_encode(server->loaded.tokenizer, &part, 1, KT_ENCODE_BOS, &prompt->ids, &prompt->n_ids,
+    if (kt_tokenizer_encode(model->tokenizer, &part, 1, KT_ENCODE_BOS, &prompt->ids, &prompt->n_ids,
                             &error) != KT_OK)
         return kt_problem_error(problem, 400, &error);
     if (prompt->n_ids == 0)
@@ -329,31 +316,31 @@ static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *p
     return true;
 }
 
-static bool add_ids(struct kt_server *server, struct kt_ask *ask, const char *param, const json_t *list,
+static bool add_ids(struct kt_served *model, struct kt_ask *ask, const char *param, const json_t *list,
                     struct kt_problem *problem)
 {
     struct kt_prompt *prompt = add_prompt(ask, problem);
     if (!prompt)
         return false;
     prompt->is_given = true;
-    if (!kt_ask_read_ids(server, list, param, &prompt->ids, &prompt->n_ids, problem))
+    if (!kt_ask_read_ids(model, list, param, &prompt->ids, &prompt->n_ids, problem))
         return false;
     return prompt->n_ids > 0 || kt_problem_field(problem, param, "'%s' holds an empty list of ids", param);
 }
 
 /* Of a list; what it holds was not looked at yet. */
-static bool add_item(struct kt_server *server, struct kt_ask *ask, const char *param, const json_t *item,
+static bool add_item(struct kt_served *model, struct kt_ask *ask, const char *param, const json_t *item,
                      struct kt_problem *problem)
 {
     if (json_is_string(item))
-        return add_text(server, ask, param, json_string_value(item), json_string_length(item), problem);
+        return add_text(model, ask, param, json_string_value(item), json_string_length(item), problem);
     if (json_is_array(item))
-        return add_ids(server, ask, param, item, problem);
+        return add_ids(model, ask, param, item, problem);
     return kt_problem_field(problem, param, "'%s' holds %s; strings, ids or lists of ids are expected", param,
                             kt_fields_type(item));
 }
 
-bool kt_ask_read_texts(struct kt_server *server, struct kt_ask *ask, const char *param, size_t most,
+bool kt_ask_read_texts(struct kt_served *model, struct kt_ask *ask, const char *param, size_t most,
                        struct kt_problem *problem)
 {
     const json_t *given = json_object_get(ask->body, param), *item;
@@ -361,34 +348,34 @@ bool kt_ask_read_texts(struct kt_server *server, struct kt_ask *ask, const char 
     if (!given || json_is_null(given))
         return kt_problem_field(problem, param, "'%s' is missing", param);
     if (json_is_string(given))
-        return add_item(server, ask, param, given, problem);
+        return add_item(model, ask, param, given, problem);
     if (!json_is_array(given))
         return kt_problem_field(problem, param, "'%s' must be a string or an array, not %s", param,
                                 kt_fields_type(given));
     if (json_is_number(json_array_get(given, 0)))
-        return add_ids(server, ask, param, given, problem);
+        return add_ids(model, ask, param, given, problem);
     if (json_array_size(given) == 0)
         return kt_problem_field(problem, param, "'%s' is an empty array", param);
     if (json_array_size(given) > most)
         return kt_problem_field(problem, param, "'%s' holds %zu texts; %zu is the most", param,
                                 json_array_size(given), most);
     json_array_foreach (given, i, item) {
-        if (!add_item(server, ask, param, item, problem))
+        if (!add_item(model, ask, param, item, problem))
             return false;
     }
     return true;
 }
 
-bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
+bool kt_ask_read_prompts(struct kt_served *model, struct kt_ask *ask, struct kt_problem *problem)
 {
     const struct kt_wished_form form = {NULL, NULL, false};
     uint64_t n = 0, each = (uint64_t)ask->n * (1 + ask->sampling.n_top);
-    if (!kt_ask_read_texts(server, ask, "prompt", KT_MOST_ANSWERS, problem))
+    if (!kt_ask_read_texts(model, ask, "prompt", KT_MOST_ANSWERS, problem))
         return false;
     if (ask->n_prompts * (size_t)ask->n > KT_MOST_ANSWERS)
         return kt_problem_field(problem, "prompt", "'prompt' and 'n' ask for more than %d answers at once",
                                 KT_MOST_ANSWERS);
-    if (!kt_ask_read_form(server, ask, &form, problem))
+    if (!kt_ask_read_form(model, ask, &form, problem))
         return false;
     for (size_t i = 0; i < ask->n_prompts && ask->echoes && ask->has_logprobs; i++)
         n += ask->prompts[i].n_ids * each;

@@ -48,25 +48,23 @@ struct kt_ask {
 };
 
 /* Names the body's fields that nobody reads in the log, or refuses them where it has "strict": true. */
-bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+bool kt_ask_check_unknown(const struct kt_served *model, json_t *body, struct kt_problem *problem);
 /* Says once in the log that requests have `what` 'name', which is left out. */
-void kt_ask_note(const struct kt_server *server, const char *what, const char *name);
+void kt_ask_note(const struct kt_served *model, const char *what, const char *name);
 /* Reads all fields but the prompt. Takes the reference to `body`. False: `problem` says why; kt_ask_free
  * either way. */
-bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
+bool kt_ask_read(struct kt_served *model, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
                  struct kt_problem *problem);
 void kt_ask_free(struct kt_ask *ask);
 /* Lets go of all of the body but what is used while the answer is computed, which can take long. */
 void kt_ask_shrink(struct kt_ask *ask);
-/* 404 if this is none of the server's; NULL: not said. */
-bool kt_ask_check_model(const struct kt_server *server, const char *model, struct kt_problem *problem);
 /* The prompt, or prompts, of a completion: text, texts, ids or lists of ids. */
-bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
+bool kt_ask_read_prompts(struct kt_served *model, struct kt_ask *ask, struct kt_problem *problem);
 /* The same of the field `param`, at most `most`. */
-bool kt_ask_read_texts(struct kt_server *server, struct kt_ask *ask, const char *param, size_t most,
+bool kt_ask_read_texts(struct kt_served *model, struct kt_ask *ask, const char *param, size_t most,
                        struct kt_problem *problem);
 /* Ids of a list, malloc'ed; `param` names it. */
-bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const char *param, int32_t **ids,
+bool kt_ask_read_ids(const struct kt_served *model, const json_t *list, const char *param, int32_t **ids,
                      uint64_t *n_ids, struct kt_problem *problem);
 
 /* ---- chat.c ---- */
@@ -82,11 +80,11 @@ struct kt_chat_prompt {
     uint64_t n_parts;
 };
 /* Renders the messages of a body; kt_chat_prompt_free if that went well. */
-bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_chat_prompt *prompt,
+bool kt_chat_render(struct kt_served *model, const json_t *body, struct kt_chat_prompt *prompt,
                     struct kt_problem *problem);
 void kt_chat_prompt_free(struct kt_chat_prompt *prompt);
 /* The same, encoded as the prompt of `ask`; and what its parser must know. */
-bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
+bool kt_ask_read_chat(struct kt_served *model, struct kt_ask *ask, struct kt_problem *problem);
 
 /* ---- form.c ---- */
 
@@ -97,7 +95,7 @@ struct kt_wished_form {
     bool is_begun;        /* the prompt ends within the answer */
 };
 /* Sets ask->grammar, also by what the body wishes; the prompt and ask->parser are known already. */
-bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
+bool kt_ask_read_form(const struct kt_served *model, struct kt_ask *ask, const struct kt_wished_form *form,
                       struct kt_problem *problem);
 
 /* ---- job.c ---- */

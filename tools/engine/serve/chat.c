@@ -200,7 +200,7 @@ static bool mark_final(const struct chat *chat, json_t *messages, struct kt_prob
 }
 
 /* The messages for the template, with the server's own system message before them. NULL after a problem. */
-static json_t *make_messages(const struct kt_server *server, const struct chat *chat, const json_t *tools,
+static json_t *make_messages(const struct kt_served *model, const struct chat *chat, const json_t *tools,
                              struct kt_problem *problem)
 {
     json_t *messages = json_array(), *given = chat->messages;
@@ -208,15 +208,15 @@ static json_t *make_messages(const struct kt_server *server, const struct chat *
     size_t i;
     bool done = messages != NULL || kt_problem_memory(problem);
     const char *first = json_string_value(json_object_get(json_array_get(given, 0), "role"));
-    if (done && server->system && first && strcmp(first, "system") != 0 && strcmp(first, "developer") != 0)
+    if (done && model->system && first && strcmp(first, "system") != 0 && strcmp(first, "developer") != 0)
         done = json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content",
-                                                         server->system)) == 0 ||
+                                                         model->system)) == 0 ||
                kt_problem_memory(problem);
     json_array_foreach (given, i, message) {
         done = done && add_message(messages, message, i, problem);
     }
     if (done && (!chat->continue_final_message || mark_final(chat, messages, problem))) {
-        messages = kt_history_fit(&server->chat_needs, messages, tools);
+        messages = kt_history_fit(&model->chat_needs, messages, tools);
         if (!messages)
             kt_problem_memory(problem);
         return messages;
@@ -322,24 +322,24 @@ static bool add_kwargs(json_t *variables, json_t *kwargs)
 }
 
 /* All that the template may ask for. NULL after a problem. */
-static json_t *make_variables(const struct kt_server *server, const struct chat *chat, json_t *tools,
+static json_t *make_variables(const struct kt_served *model, const struct chat *chat, json_t *tools,
                               struct kt_problem *problem)
 {
-    bool has_place = !server->chat_needs.no_tools;
-    json_t *messages = make_messages(server, chat, has_place ? NULL : tools, problem), *fitted = NULL;
+    bool has_place = !model->chat_needs.no_tools;
+    json_t *messages = make_messages(model, chat, has_place ? NULL : tools, problem), *fitted = NULL;
     if (!messages)
         return NULL;
     json_t *variables = json_object();
     bool done = variables && add_kwargs(variables, chat->kwargs);
     if (tools && has_place)
-        done = done && (fitted = kt_history_tools(&server->chat_needs, tools)) != NULL;
+        done = done && (fitted = kt_history_tools(&model->chat_needs, tools)) != NULL;
     if (!done || json_object_set(variables, "messages", messages) != 0 ||
         json_object_set_new(variables, "add_generation_prompt", json_boolean(chat->add_generation_prompt)) !=
             0 ||
         (fitted && json_object_set(variables, "tools", fitted) != 0) ||
         (chat->reasoning_effort &&
          json_object_set_new(variables, "reasoning_effort", json_string(chat->reasoning_effort)) != 0) ||
-        !kt_chat_add_tokens(server->loaded.tokenizer, variables)) {
+        !kt_chat_add_tokens(model->tokenizer, variables)) {
         json_decref(variables);
         variables = NULL;
         kt_problem_memory(problem);
@@ -350,9 +350,9 @@ static json_t *make_variables(const struct kt_server *server, const struct chat 
 }
 
 /* With the place in the template, but without the folder of this machine where that stands. */
-static bool refuse(const struct kt_server *server, struct kt_error *error, struct kt_problem *problem)
+static bool refuse(const struct kt_served *model, struct kt_error *error, struct kt_problem *problem)
 {
-    const char *file = server->chat_file ? server->chat_file : "", *last = strrchr(file, '/');
+    const char *file = model->chat_file ? model->chat_file : "", *last = strrchr(file, '/');
     size_t length = strnlen(file, 200); /* no message has more of it */
     if (last && strncmp(error->message, file, length) == 0 && error->message[length] == ':') {
         size_t folder = (size_t)(last - file) + 1;
@@ -362,22 +362,22 @@ static bool refuse(const struct kt_server *server, struct kt_error *error, struc
     return kt_problem_error(problem, 400, error);
 }
 
-static bool render(struct kt_server *server, const struct chat *chat, json_t *tools,
+static bool render(struct kt_served *model, const struct chat *chat, json_t *tools,
                    struct kt_rendering **rendering, struct kt_problem *problem)
 {
     struct kt_render_params params = KT_RENDER_PARAMS_INIT;
     struct kt_error error;
-    if (!server->chat)
+    if (!model->chat)
         return kt_problem_set(
             problem, 400, "no_chat_template", NULL,
             "the model has no chat template; the server's option --chat-template gives it one");
-    json_t *variables = make_variables(server, chat, tools, problem);
+    json_t *variables = make_variables(model, chat, tools, problem);
     if (!variables)
         return false;
-    enum kt_status status = kt_template_render_values(server->chat, variables, &params, rendering, &error);
+    enum kt_status status = kt_template_render_values(model->chat, variables, &params, rendering, &error);
     json_decref(variables);
     /* Whatever a template refuses, it refuses this request. */
-    return status == KT_OK || refuse(server, &error, problem);
+    return status == KT_OK || refuse(model, &error, problem);
 }
 
 /* Cuts the prompt where its mark is. */
@@ -409,11 +409,11 @@ void kt_chat_prompt_free(struct kt_chat_prompt *prompt)
     free(prompt->parts);
 }
 
-static bool make_prompt(struct kt_server *server, const struct chat *chat, json_t *tools,
+static bool make_prompt(struct kt_served *model, const struct chat *chat, json_t *tools,
                         struct kt_chat_prompt *prompt, struct kt_problem *problem)
 {
     *prompt = (struct kt_chat_prompt){.rendering = NULL};
-    if (!render(server, chat, tools, &prompt->rendering, problem))
+    if (!render(model, chat, tools, &prompt->rendering, problem))
         return false;
     const struct kt_text_part *parts = kt_rendering_parts(prompt->rendering, &prompt->n_parts);
     prompt->text = kt_rendering_text(prompt->rendering, &prompt->length);
@@ -427,28 +427,28 @@ static bool make_prompt(struct kt_server *server, const struct chat *chat, json_
     return false;
 }
 
-bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_chat_prompt *prompt,
+bool kt_chat_render(struct kt_served *model, const json_t *body, struct kt_chat_prompt *prompt,
                     struct kt_problem *problem)
 {
     struct chat chat;
     json_t *tools;
     return read_chat(body, &chat, problem) && choose_tools(body, chat.tools, &tools, problem) &&
-           make_prompt(server, &chat, tools, prompt, problem);
+           make_prompt(model, &chat, tools, prompt, problem);
 }
 
-bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
+bool kt_ask_read_chat(struct kt_served *model, struct kt_ask *ask, struct kt_problem *problem)
 {
     struct kt_chat_prompt prompt;
     struct kt_error error;
     struct chat chat;
     json_t *tools;
     if (!read_chat(ask->body, &chat, problem) || !choose_tools(ask->body, chat.tools, &tools, problem) ||
-        !make_prompt(server, &chat, tools, &prompt, problem))
+        !make_prompt(model, &chat, tools, &prompt, problem))
         return false;
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
-    ask->parser.format = tools && server->chat_needs.no_tools && !server->chat_needs.own_calls
+    ask->parser.format = tools && model->chat_needs.no_tools && !model->chat_needs.own_calls
                              ? KT_OUTPUT_HERMES /* kt_history_about_tools tells the model so */
-                             : kt_chat_format(server->chat_info.format, tools != NULL);
+                             : kt_chat_format(model->chat_info.format, tools != NULL);
     ask->thought = kt_chat_thought(prompt.text, prompt.length);
     ask->parser.starts_reasoning = ask->thought == KT_THOUGHT_BEGUN;
     const struct kt_wished_form form = {json_object_get(ask->body, "tool_choice"), tools,
@@ -458,10 +458,10 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;
     ask->prompts = calloc(1, sizeof(*ask->prompts));
     bool done = (ask->prompts && (!tools || ask->tools)) || kt_problem_memory(problem);
-    done = done && kt_ask_read_form(server, ask, &form, problem);
+    done = done && kt_ask_read_form(model, ask, &form, problem);
     if (done) {
         ask->n_prompts = 1;
-        done = kt_tokenizer_encode(server->loaded.tokenizer, prompt.parts, prompt.n_parts, KT_ENCODE_BOS,
+        done = kt_tokenizer_encode(model->tokenizer, prompt.parts, prompt.n_parts, KT_ENCODE_BOS,
                                    &ask->prompts->ids, &ask->prompts->n_ids, &error) == KT_OK ||
                kt_problem_error(problem, 400, &error);
     }

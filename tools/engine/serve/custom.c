@@ -13,7 +13,7 @@
 /* ---- custom tools ---- */
 
 /* A grammar is told to the model, and not enforced: that is said in the log. */
-static json_t *describe(const struct kt_server *server, const json_t *custom)
+static json_t *describe(const struct kt_served *model, const json_t *custom)
 {
     const char *about = json_string_value(json_object_get(custom, "description"));
     const json_t *format = json_object_get(custom, "format"), *grammar = json_object_get(format, "grammar");
@@ -23,11 +23,11 @@ static json_t *describe(const struct kt_server *server, const json_t *custom)
     about = about ? about : "";
     if (!syntax || !definition)
         return json_string(about);
-    kt_ask_note(server, "a custom tool with a grammar of the syntax", syntax);
+    kt_ask_note(model, "a custom tool with a grammar of the syntax", syntax);
     return json_sprintf("%s\nThe input must follow this grammar (%s):\n%s", about, syntax, definition);
 }
 
-bool kt_custom_add_custom(const struct kt_server *server, json_t *chat, json_t *tools, const json_t *custom,
+bool kt_custom_add_custom(const struct kt_served *model, json_t *chat, json_t *tools, const json_t *custom,
                           const char *param, struct kt_problem *problem)
 {
     json_t *name = json_object_get(custom, "name"), *known = json_object_get(chat, KT_CUSTOM);
@@ -37,7 +37,7 @@ bool kt_custom_add_custom(const struct kt_server *server, json_t *chat, json_t *
         return kt_problem_memory(problem);
     json_t *tool =
         json_pack("{s:s, s:{s:O, s:o, s:{s:s, s:{s:{s:s}}, s:[s], s:b}}}", "type", "function", "function",
-                  "name", name, "description", describe(server, custom), "parameters", "type", "object",
+                  "name", name, "description", describe(model, custom), "parameters", "type", "object",
                   "properties", "input", "type", "string", "required", "input", "additionalProperties", 0);
     return (json_array_append_new(tools, tool) == 0 &&
             json_object_set_new(known, json_string_value(name), json_true()) == 0) ||
@@ -122,7 +122,7 @@ bool kt_custom_allow(json_t *chat, const json_t *choice, struct kt_problem *prob
 
 /* ---- chats ---- */
 
-static bool read_tools(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+static bool read_tools(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
     json_t *given = json_object_get(body, "tools"), *tools = json_array(), *tool;
     char param[48];
@@ -132,7 +132,7 @@ static bool read_tools(const struct kt_server *server, json_t *body, struct kt_p
         const char *type = json_string_value(json_object_get(tool, "type"));
         (void)snprintf(param, sizeof(param), "tools[%zu].custom", i);
         if (done && type && strcmp(type, "custom") == 0)
-            done = kt_custom_add_custom(server, body, tools, json_object_get(tool, "custom"), param, problem);
+            done = kt_custom_add_custom(model, body, tools, json_object_get(tool, "custom"), param, problem);
         else
             done = done && (json_array_append(tools, tool) == 0 || kt_problem_memory(problem));
     }
@@ -175,14 +175,14 @@ static bool read_calls(json_t *message, struct kt_problem *problem)
     return true;
 }
 
-json_t *kt_custom_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+json_t *kt_custom_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
     static const char *const own[] = {KT_ECHO, KT_CUSTOM, KT_LIMITED};
     json_t *message;
     size_t i;
     for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         (void)json_object_del(body, own[i]); /* a client has no say in these */
-    bool done = read_tools(server, body, problem) && read_choice(body, problem);
+    bool done = read_tools(model, body, problem) && read_choice(body, problem);
     json_array_foreach (json_object_get(body, "messages"), i, message) {
         done = done && read_calls(message, problem);
     }

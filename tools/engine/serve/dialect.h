@@ -18,7 +18,7 @@ struct kt_dialect {
     const char *ping; /* what keeps a stream alive; NULL: a comment with the progress; "": nothing */
     /* Makes a body as OpenAI's chats have it, with nothing in it that its writers do not expect; takes the
      * reference. NULL after a problem. No function: it is one. */
-    json_t *(*translate)(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+    json_t *(*translate)(const struct kt_served *model, json_t *body, struct kt_problem *problem);
     /* ---- of streams; false: out of memory ---- */
     bool keeps_text; /* of blocks that were sent */
     bool (*open)(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block); /* or NULL */
@@ -42,9 +42,9 @@ extern const struct kt_dialect kt_dialect_chat, kt_dialect_completion, kt_dialec
 /* ---- custom.c: custom tools, and allowed_tools ---- */
 
 /* The translation of OpenAI's chats. */
-json_t *kt_custom_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+json_t *kt_custom_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem);
 /* Appends a custom tool to `tools` as a function, and notes its name in `chat`. */
-bool kt_custom_add_custom(const struct kt_server *server, json_t *chat, json_t *tools, const json_t *custom,
+bool kt_custom_add_custom(const struct kt_served *model, json_t *chat, json_t *tools, const json_t *custom,
                           const char *param, struct kt_problem *problem);
 /* Leaves those of chat's tools that a choice of type allowed_tools lists. */
 bool kt_custom_allow(json_t *chat, const json_t *choice, struct kt_problem *problem);
@@ -55,12 +55,12 @@ bool kt_custom_is_custom(const struct kt_job *job, const struct kt_block *block)
 
 /* ---- messages_read.c and messages_write.c: Anthropic's API ---- */
 
-json_t *kt_messages_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+json_t *kt_messages_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem);
 json_t *kt_messages_problem(const struct kt_problem *problem);
 
 /* ---- responses_read.c: OpenAI's newer one ---- */
 
-json_t *kt_responses_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+json_t *kt_responses_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem);
 
 /* ---- openapi.c ---- */
 

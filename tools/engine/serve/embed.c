@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +13,12 @@
 
 /* ---- texts ---- */
 
-/* How a GGUF file says that states become one: {arch}.pooling_type. */
-static uint64_t find_type(const struct kt_server *server)
+uint64_t kt_embed_type(struct kt_checkpoint *checkpoint)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a checkpoint is for one thread at a time */
-    struct kt_checkpoint *checkpoint = server->loaded.checkpoint;
     struct kt_value value;
     const char *family;
     uint64_t at = 0, length, type = 0;
     char key[96];
-    pthread_mutex_lock(&lock);
     if (kt_checkpoint_value_find(checkpoint, "general.architecture", &value, NULL) == KT_OK &&
         kt_value_text(&value, &at, &family, &length, NULL) == KT_OK && length < 64) {
         (void)snprintf(key, sizeof(key), "%.*s.pooling_type", (int)length, family);
@@ -31,17 +26,16 @@ static uint64_t find_type(const struct kt_server *server)
             kt_value_uint(&value, 0, &type, NULL) != KT_OK)
             type = UINT64_MAX;
     }
-    pthread_mutex_unlock(&lock);
     return type;
 }
 
 /* A model that was not made for it says nothing: then the last token, which has seen all others. */
-static bool choose_pooling(const struct kt_server *server, bool *is_mean, struct kt_problem *problem)
+static bool choose_pooling(const struct kt_served *model, bool *is_mean, struct kt_problem *problem)
 {
     enum { NONE, MEAN, CLS, LAST };
-    uint64_t type = server->pooling == KT_POOLING_LAST   ? LAST
-                    : server->pooling == KT_POOLING_MEAN ? MEAN
-                                                         : find_type(server);
+    uint64_t type = model->server->pooling == KT_POOLING_LAST   ? LAST
+                    : model->server->pooling == KT_POOLING_MEAN ? MEAN
+                                                                : model->pooling_type;
     *is_mean = type == MEAN;
     return type == NONE || type == MEAN || type == LAST ||
            kt_problem_set(problem, 400, "not_supported", NULL,
@@ -51,12 +45,12 @@ static bool choose_pooling(const struct kt_server *server, bool *is_mean, struct
 }
 
 /* What was encoded here ends as the tokenizer's own rules say. */
-static bool end_text(const struct kt_server *server, struct kt_prompt *prompt, bool cuts,
+static bool end_text(const struct kt_served *model, struct kt_prompt *prompt, bool cuts,
                      struct kt_problem *problem)
 {
-    uint64_t most = server->model_info.max_tokens;
+    uint64_t most = model->info.max_tokens;
     struct kt_tokenizer_info info;
-    kt_tokenizer_info(server->loaded.tokenizer, &info);
+    kt_tokenizer_info(model->tokenizer, &info);
     bool adds = !prompt->is_given && info.adds_eos && info.eos_token_id >= 0 &&
                 prompt->ids[prompt->n_ids - 1] != info.eos_token_id;
     if (cuts && prompt->n_ids + adds > most)
@@ -73,17 +67,17 @@ static bool end_text(const struct kt_server *server, struct kt_prompt *prompt, b
     return true;
 }
 
-bool kt_embed_read(struct kt_server *server, json_t *body, const char *param, struct kt_embed *embed,
+bool kt_embed_read(struct kt_served *model, json_t *body, const char *param, struct kt_embed *embed,
                    struct kt_problem *problem)
 {
     struct kt_ask *ask = &embed->ask;
     *ask = (struct kt_ask){.body = body, .n = 1};
-    embed->size = server->model_info.hidden_size;
-    if (!choose_pooling(server, &embed->is_mean, problem) ||
-        !kt_ask_read_texts(server, ask, param, KT_MOST_TEXTS, problem))
+    embed->size = model->info.hidden_size;
+    if (!choose_pooling(model, &embed->is_mean, problem) ||
+        !kt_ask_read_texts(model, ask, param, KT_MOST_TEXTS, problem))
         return false;
     for (size_t i = 0; i < ask->n_prompts; i++) {
-        if (!end_text(server, &ask->prompts[i], embed->cuts, problem))
+        if (!end_text(model, &ask->prompts[i], embed->cuts, problem))
             return false;
         embed->n_tokens += ask->prompts[i].n_ids;
     }
@@ -115,7 +109,6 @@ struct round {
 static bool submit(struct round *round, bool *is_full, struct kt_problem *problem)
 {
     struct kt_exchange *exchange = round->exchange;
-    struct kt_server *server = exchange->server;
     const struct kt_prompt *prompt = &round->embed->ask.prompts[round->n_sent];
     struct kt_error error;
     char key[32];
@@ -123,12 +116,12 @@ static bool submit(struct round *round, bool *is_full, struct kt_problem *proble
     struct kt_request request = {.ids = prompt->ids,
                                  .n_ids = prompt->n_ids,
                                  .client = exchange->key > 0 ? key : exchange->address,
-                                 .owner = server->shares_prefixes ? 0 : exchange->key};
+                                 .owner = exchange->server->shares_prefixes ? 0 : exchange->key};
     if (!kt_feed_attach_text(round->feed, (uint32_t)round->n_sent, round->embed->size, round->embed->is_mean,
                              &request))
         return kt_problem_memory(problem);
     enum kt_status status =
-        kt_scheduler_submit(server->scheduler, &request, &round->tickets[round->n_sent], &error);
+        kt_scheduler_submit(exchange->model->scheduler, &request, &round->tickets[round->n_sent], &error);
     if (status == KT_OK) {
         round->n_sent++;
         round->n_open++;
@@ -142,7 +135,7 @@ static bool submit(struct round *round, bool *is_full, struct kt_problem *proble
 /* As many as half of the places in a step. */
 static bool submit_some(struct round *round, struct kt_problem *problem)
 {
-    uint64_t most = round->exchange->server->max_running / 2;
+    uint64_t most = round->exchange->model->max_running / 2;
     bool is_full = false;
     while (!is_full && round->n_sent < round->embed->ask.n_prompts && round->n_open < (most > 0 ? most : 1)) {
         if (!submit(round, &is_full, problem))
@@ -212,6 +205,8 @@ static bool go_on(struct round *round, struct kt_problem *problem)
 bool kt_embed_compute(struct kt_exchange *exchange, struct kt_embed *embed, struct kt_problem *problem)
 {
     size_t n = embed->ask.n_prompts;
+    if (!kt_models_hold(exchange, exchange->model, problem))
+        return false;
     struct round round = {exchange, embed, kt_feed_create(), calloc(n, sizeof(struct kt_ticket *)), 0, 0, 0};
     bool done = (round.feed && round.tickets) || kt_problem_memory(problem);
     kt_exchange_wait(exchange, true);
@@ -225,6 +220,7 @@ bool kt_embed_compute(struct kt_exchange *exchange, struct kt_embed *embed, stru
     }
     free(round.tickets);
     kt_feed_release(round.feed);
+    kt_models_release(exchange->model);
     if (done || exchange->hung_up) /* else it says why */
         (void)snprintf(exchange->about, sizeof(exchange->about),
                        "texts %zu, tokens %" PRIu64 " (%" PRIu64 " cached)", n, embed->n_tokens,

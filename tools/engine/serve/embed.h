@@ -22,9 +22,11 @@ struct kt_embed {
     uint64_t n_tokens, n_cached;
 };
 
+/* How a GGUF file says that states become one: {arch}.pooling_type. */
+uint64_t kt_embed_type(struct kt_checkpoint *checkpoint);
 /* Takes the body, and reads the texts in its field `param`. False: `problem` says why; kt_embed_free either
  * way. */
-bool kt_embed_read(struct kt_server *server, json_t *body, const char *param, struct kt_embed *embed,
+bool kt_embed_read(struct kt_served *model, json_t *body, const char *param, struct kt_embed *embed,
                    struct kt_problem *problem);
 /* Computes the vectors, as they are wanted. False after a problem, or exchange->hung_up. */
 bool kt_embed_compute(struct kt_exchange *exchange, struct kt_embed *embed, struct kt_problem *problem);

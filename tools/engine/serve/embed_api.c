@@ -133,41 +133,38 @@ static bool reply(struct kt_exchange *exchange, struct kt_embed *embed, struct k
     if (is_made)
         return kt_reply_buffer(exchange, 200, out);
     kt_buffer_free(out);
-    if (!exchange->hung_up)
-        return kt_reply_problem(exchange, problem);
-    exchange->status = 499; /* as other servers call it in their logs */
-    return false;
+    return exchange->hung_up ? kt_reply_hung_up(exchange) : kt_reply_problem(exchange, problem);
 }
 
 /* ---- OpenAI's and llama-server's ---- */
 
 /* Fields that stand in no table are noted, or refused. */
-static bool check_unknown(const struct kt_server *server, const json_t *body, const char *param,
+static bool check_unknown(const struct kt_served *model, const json_t *body, const char *param,
                           struct kt_problem *problem)
 {
     json_t *others = json_copy((json_t *)(uintptr_t)body);
     for (const struct kt_field *field = fields; field->name; field++)
         (void)json_object_del(others, field->name);
     (void)json_object_del(others, param);
-    bool done = others ? kt_ask_check_unknown(server, others, problem) : kt_problem_memory(problem);
+    bool done = others ? kt_ask_check_unknown(model, others, problem) : kt_problem_memory(problem);
     json_decref(others);
     return done;
 }
 
-static bool check_dimensions(const struct kt_server *server, const struct given *given,
+static bool check_dimensions(const struct kt_served *model, const struct given *given,
                              struct kt_problem *problem)
 {
-    uint64_t size = server->model_info.hidden_size;
+    uint64_t size = model->info.hidden_size;
     return given->dimensions <= (int64_t)size ||
            kt_problem_field(problem, "dimensions", "'dimensions' is %" PRId64 "; the model has %" PRIu64,
                             given->dimensions, size);
 }
 
-static bool read_given(const struct kt_server *server, const json_t *body, struct given *given,
+static bool read_given(struct kt_exchange *exchange, const json_t *body, struct given *given,
                        struct kt_problem *problem)
 {
-    if (!kt_fields_read(body, fields, given, problem) || !check_dimensions(server, given, problem) ||
-        !kt_ask_check_model(server, given->model, problem))
+    if (!kt_fields_read(body, fields, given, problem) || !kt_models_choose(exchange, body, problem) ||
+        !check_dimensions(exchange->model, given, problem))
         return false;
     const char *format = given->encoding_format ? given->encoding_format : "float";
     return strcmp(format, "float") == 0 || strcmp(format, "base64") == 0 ||
@@ -175,10 +172,10 @@ static bool read_given(const struct kt_server *server, const json_t *body, struc
 }
 
 /* What was read lets go of the body. */
-static bool read_texts(struct kt_server *server, json_t *body, const char *param, struct kt_embed *embed,
+static bool read_texts(struct kt_served *model, json_t *body, const char *param, struct kt_embed *embed,
                        struct kt_problem *problem)
 {
-    bool done = kt_embed_read(server, body, param, embed, problem);
+    bool done = kt_embed_read(model, body, param, embed, problem);
     json_decref(embed->ask.body);
     embed->ask.body = NULL;
     uint64_t n = embed->ask.n_prompts * count_numbers(embed);
@@ -197,7 +194,6 @@ static bool is_there(const json_t *body, const char *name)
 /* llama-server calls the texts content, and answers then in its own form. */
 bool kt_answer_embedding(struct kt_exchange *exchange)
 {
-    struct kt_server *server = exchange->server;
     struct given given = {.embd_normalize = 2};
     struct kt_embed embed = {.vectors = NULL};
     struct kt_buffer out = {.data = NULL};
@@ -206,36 +202,36 @@ bool kt_answer_embedding(struct kt_exchange *exchange)
     bool has_input = is_there(body, "input"), is_old = strcmp(exchange->path, "/embedding") == 0;
     bool is_llama = is_old || (!has_input && is_there(body, "content"));
     const char *param = is_llama && !has_input ? "content" : "input";
-    bool done =
-        body && read_given(server, body, &given, &problem) && check_unknown(server, body, param, &problem);
-    char *model = done ? strdup(given.model ? given.model : server->names[0]) : NULL;
+    bool done = body && read_given(exchange, body, &given, &problem) &&
+                check_unknown(exchange->model, body, param, &problem);
+    char *name = done ? strdup(given.model ? given.model : exchange->model->names[0]) : NULL;
     bool is_base64 = given.encoding_format && done && *given.encoding_format == 'b';
     embed.dimensions = given.dimensions;
     embed.norm = given.embd_normalize;
     if (done)
-        done = read_texts(server, body, param, &embed, &problem);
+        done = read_texts(exchange->model, body, param, &embed, &problem);
     else
         json_decref(body);
     kt_body_done(exchange);
     done = done && kt_embed_compute(exchange, &embed, &problem) &&
-           ((model && (is_llama ? add_llama(&out, &embed) : add_openai(&out, &embed, model, is_base64))) ||
+           ((name && (is_llama ? add_llama(&out, &embed) : add_openai(&out, &embed, name, is_base64))) ||
             kt_problem_memory(&problem));
-    free(model);
+    free(name);
     return reply(exchange, &embed, &out, done, &problem);
 }
 
 /* ---- Ollama's ---- */
 
-static bool read_ollama(const struct kt_server *server, const json_t *body, struct given *given,
+static bool read_ollama(struct kt_exchange *exchange, const json_t *body, struct given *given,
                         struct kt_problem *problem)
 {
     if (!kt_fields_read(body, ollama_fields, given, problem))
         return false;
-    given->model = kt_ollama_model(server, given->model, problem);
-    return given->model && check_dimensions(server, given, problem);
+    given->model = kt_ollama_model(exchange, given->model, problem);
+    return given->model && check_dimensions(exchange->model, given, problem);
 }
 
-/* Nothing, or an empty string: it wants the model to be loaded, as it is. */
+/* Nothing, or an empty string: it wants the model to be loaded. */
 static bool is_empty(const json_t *texts)
 {
     return !texts || json_is_null(texts) || (json_is_string(texts) && json_string_length(texts) == 0) ||
@@ -244,13 +240,12 @@ static bool is_empty(const json_t *texts)
 
 static bool answer_ollama(struct kt_exchange *exchange, const char *param, bool is_old)
 {
-    struct kt_server *server = exchange->server;
     struct given given = {.truncate = true};
     struct kt_embed embed = {.norm = is_old ? -1 : 2};
     struct kt_buffer out = {.data = NULL};
     struct kt_problem problem;
     json_t *body = kt_body_parse(exchange, &problem);
-    bool done = body && read_ollama(server, body, &given, &problem);
+    bool done = body && read_ollama(exchange, body, &given, &problem);
     const json_t *texts = json_object_get(body, param);
     bool has_texts = done && !is_empty(texts);
     if (has_texts && is_old && !json_is_string(texts))
@@ -259,11 +254,12 @@ static bool answer_ollama(struct kt_exchange *exchange, const char *param, bool 
     embed.dimensions = given.dimensions;
     embed.cuts = given.truncate;
     if (done && has_texts)
-        done = read_texts(server, body, param, &embed, &problem);
+        done = read_texts(exchange->model, body, param, &embed, &problem);
     else
         json_decref(body);
     kt_body_done(exchange);
-    done = done && (!has_texts || kt_embed_compute(exchange, &embed, &problem));
+    done = done &&
+           (has_texts ? kt_embed_compute(exchange, &embed, &problem) : kt_models_wish(exchange, &problem));
     if (done && is_old)
         done = (kt_buffer_add_text(&out, "{\"embedding\":") &&
                 (has_texts ? add_numbers(&out, &embed, embed.vectors[0]) : kt_buffer_add_text(&out, "[]")) &&

@@ -70,6 +70,7 @@ static struct kt_exchange *open_exchange(struct kt_server *server, struct MHD_Co
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     exchange->server = server;
+    exchange->model = server->models.list;
     exchange->connection = connection;
     exchange->fd = info ? info->connect_fd : -1;
     exchange->start = kt_cli_now();
@@ -261,6 +262,12 @@ bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *pro
     if (problem->status == 405 && exchange->route)
         MHD_add_response_header(response, "Allow", exchange->route->method);
     return queue(exchange, problem->status, response);
+}
+
+bool kt_reply_hung_up(struct kt_exchange *exchange)
+{
+    exchange->status = 499; /* as other servers call it in their logs */
+    return false;
 }
 
 /* ---- streams ---- */

@@ -14,11 +14,13 @@
 
 struct MHD_Connection;
 struct kt_http;
+struct kt_served;
 struct kt_server;
 
 /* One request. */
 struct kt_exchange {
     struct kt_server *server;
+    struct kt_served *model; /* that is asked */
     struct MHD_Connection *connection;
     const struct kt_route *route; /* NULL: refused before that was known */
     struct kt_head head;
@@ -79,6 +81,8 @@ bool kt_reply_buffer(struct kt_exchange *exchange, unsigned status, struct kt_bu
 /* Takes the reference to `body`; NULL: a 500. */
 bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body);
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem);
+/* Nobody is there any more: false. */
+bool kt_reply_hung_up(struct kt_exchange *exchange);
 
 /* A reply that is sent as it is made. */
 struct kt_stream {

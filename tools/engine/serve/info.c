@@ -66,26 +66,29 @@ bool kt_answer_health(struct kt_exchange *exchange)
 }
 
 /* As OpenAI has it, and as Anthropic has. */
-static json_t *make_model(const struct kt_server *server, const char *name)
+static json_t *make_model(const struct kt_served *model, const char *name)
 {
     char time[40];
-    return json_pack("{s:o, s:s, s:I, s:s, s:I, s:s, s:o, s:s}", "id", kt_json_text(name, strlen(name)),
-                     "object", "model", "created", (json_int_t)server->created, "owned_by", "kt-kernel",
-                     "max_model_len", (json_int_t)server->model_info.max_tokens, "type", "model",
-                     "display_name", kt_json_text(name, strlen(name)), "created_at",
-                     kt_native_time(server->created, time));
+    const char *root = model->names[0]; /* of which this is another name */
+    return json_pack("{s:o, s:s, s:I, s:s, s:o, s:I, s:s, s:o, s:s}", "id", kt_json_text(name, strlen(name)),
+                     "object", "model", "created", (json_int_t)model->created, "owned_by", "kt-kernel",
+                     "root", kt_json_text(root, strlen(root)), "max_model_len",
+                     (json_int_t)model->info.max_tokens, "type", "model", "display_name",
+                     kt_json_text(name, strlen(name)), "created_at", kt_native_time(model->created, time));
 }
 
 bool kt_answer_models(struct kt_exchange *exchange)
 {
-    const struct kt_server *server = exchange->server;
+    const struct kt_models *models = &exchange->server->models;
+    const struct kt_served *end = &models->list[models->n], *model = models->list;
     json_t *list = json_array();
-    for (size_t i = 0; list && i < server->n_names; i++)
-        if (json_array_append_new(list, make_model(server, server->names[i])) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    const char *first = server->names[0], *last = server->names[server->n_names - 1];
+    for (; list && model < end; model++)
+        for (size_t i = 0; list && i < model->n_names; i++)
+            if (json_array_append_new(list, make_model(model, model->names[i])) != 0) {
+                json_decref(list);
+                list = NULL;
+            }
+    const char *first = models->list->names[0], *last = end[-1].names[end[-1].n_names - 1];
     return kt_reply_json(exchange, 200,
                          json_pack("{s:s, s:o, s:b, s:o, s:o}", "object", "list", "data", list, "has_more", 0,
                                    "first_id", kt_json_text(first, strlen(first)), "last_id",
@@ -94,13 +97,12 @@ bool kt_answer_models(struct kt_exchange *exchange)
 
 bool kt_answer_model(struct kt_exchange *exchange)
 {
-    const struct kt_server *server = exchange->server;
-    const char *name = exchange->rest;
+    const char *rest = exchange->rest;
+    const char *name = kt_models_find(&exchange->server->models, rest, strlen(rest), &exchange->model);
     struct kt_problem problem;
-    for (size_t i = 0; i < server->n_names; i++)
-        if (strcmp(server->names[i], name) == 0)
-            return kt_reply_json(exchange, 200, make_model(server, name));
-    kt_problem_set(&problem, 404, "model_not_found", "model", "the model '%.100s' is not served here", name);
+    if (name)
+        return kt_reply_json(exchange, 200, make_model(exchange->model, name));
+    kt_problem_set(&problem, 404, "model_not_found", "model", "the model '%.100s' is not served here", rest);
     return kt_reply_problem(exchange, &problem);
 }
 
@@ -116,10 +118,11 @@ bool kt_answer_metrics(struct kt_exchange *exchange)
     struct kt_buffer text = {.data = NULL};
     bool is_ready = kt_server_state(server) == KT_SERVER_READY;
     if (is_ready)
-        kt_scheduler_stats(server->scheduler, &stats);
+        kt_models_stats(&server->models, NULL, &stats);
     bool done =
         kt_metrics_write(&server->metrics, is_ready ? &stats : NULL, kt_http_running(server->http),
                          server->memory_rate, &text) &&
+        (server->models.n == 1 || kt_metrics_write_models(&server->models, &text)) &&
         kt_reply_bytes(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.length);
     kt_buffer_free(&text);
     return done;

@@ -17,6 +17,7 @@ static void free_job(struct kt_job *job)
     kt_feed_release(job->feed);
     free(job->answers);
     kt_ask_free(&job->ask);
+    kt_models_release(job->model);
     free(job);
 }
 
@@ -62,12 +63,12 @@ static bool submit(struct kt_job *job, struct kt_answer *answer, struct kt_probl
         return false;
     struct kt_constraint *constraint = NULL;
     if (job->ask.grammar &&
-        kt_constraint_create(job->ask.grammar, job->server->words, &constraint, &error) != KT_OK)
+        kt_constraint_create(job->ask.grammar, job->model->words, &constraint, &error) != KT_OK)
         return kt_problem_error(problem, 500, &error);
     bool scores = job->ask.echoes && job->ask.has_logprobs;
     if (!kt_feed_attach(job->feed, answer->number, constraint, scores, &request))
         return kt_problem_memory(problem);
-    if (kt_scheduler_submit(job->server->scheduler, &request, &answer->ticket, &error) != KT_OK) {
+    if (kt_scheduler_submit(job->model->scheduler, &request, &answer->ticket, &error) != KT_OK) {
         kt_feed_cancel(&request);
         return kt_job_refuse(problem, &error);
     }
@@ -75,17 +76,19 @@ static bool submit(struct kt_job *job, struct kt_answer *answer, struct kt_probl
     return true;
 }
 
-/* Takes what `ask` holds. NULL after a problem. */
+/* Takes what `ask` holds, and the model, which is held. NULL after a problem. */
 static struct kt_job *make_job(struct kt_exchange *exchange, struct kt_ask *ask, struct kt_problem *problem)
 {
     struct kt_job *job = calloc(1, sizeof(*job));
     size_t n = ask->n_prompts * (size_t)ask->n;
     if (!job) {
+        kt_models_release(exchange->model);
         kt_ask_free(ask);
         kt_problem_memory(problem);
         return NULL;
     }
-    *job = (struct kt_job){.server = exchange->server,
+    *job = (struct kt_job){.model = exchange->model,
+                           .server = exchange->server,
                            .exchange = exchange,
                            .ask = *ask,
                            .created = (int64_t)time(NULL),
@@ -235,8 +238,7 @@ static bool reply_whole(struct kt_job *job)
     kt_exchange_wait(exchange, false);
     describe(job);
     if (exchange->hung_up) {
-        exchange->status = 499; /* as other servers call it in their logs */
-        done = false;
+        done = kt_reply_hung_up(exchange);
     } else if (job->has_failed) {
         done = kt_reply_problem(exchange, &job->problem);
     } else {
@@ -251,9 +253,12 @@ static bool run(struct kt_exchange *exchange, struct kt_ask *ask)
     struct kt_problem problem;
     kt_ask_shrink(ask);
     kt_body_done(exchange);
-    struct kt_job *job = make_job(exchange, ask, &problem);
-    if (!job)
-        return kt_reply_problem(exchange, &problem);
+    bool is_held = kt_models_hold(exchange, exchange->model, &problem);
+    struct kt_job *job = is_held ? make_job(exchange, ask, &problem) : NULL;
+    if (!job) {
+        kt_ask_free(ask);
+        return exchange->hung_up ? kt_reply_hung_up(exchange) : kt_reply_problem(exchange, &problem);
+    }
     if (!job->ask.streams)
         return reply_whole(job);
     const struct kt_stream stream = {.next = stream_next,
@@ -267,11 +272,16 @@ static bool run(struct kt_exchange *exchange, struct kt_ask *ask)
 static bool read_ask(struct kt_exchange *exchange, const struct kt_dialect *dialect, json_t *body,
                      struct kt_ask *ask, struct kt_problem *problem)
 {
+    if (body && !kt_models_choose(exchange, body, problem)) {
+        json_decref(body);
+        return false;
+    }
+    struct kt_served *model = exchange->model;
     if (body && dialect->translate)
-        body = dialect->translate(exchange->server, body, problem);
-    return body && kt_ask_read(exchange->server, body, dialect, ask, problem) &&
-           (dialect->is_chat ? kt_ask_read_chat(exchange->server, ask, problem)
-                             : kt_ask_read_prompts(exchange->server, ask, problem));
+        body = dialect->translate(model, body, problem);
+    return body && kt_ask_read(model, body, dialect, ask, problem) &&
+           (dialect->is_chat ? kt_ask_read_chat(model, ask, problem)
+                             : kt_ask_read_prompts(model, ask, problem));
 }
 
 static bool refuse_ask(struct kt_exchange *exchange, struct kt_ask *ask, const struct kt_problem *problem)

@@ -60,6 +60,7 @@ struct kt_answer {
 };
 
 struct kt_job {
+    struct kt_served *model; /* held, until the job is freed */
     struct kt_server *server;
     struct kt_exchange *exchange; /* only while the reply is made: it is gone before the job is freed */
     struct kt_ask ask;

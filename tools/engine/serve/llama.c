@@ -31,11 +31,11 @@ const char *kt_native_time(time_t seconds, char *text)
     return text;
 }
 
-json_t *kt_native_template(const struct kt_server *server)
+json_t *kt_native_template(const struct kt_served *model)
 {
     struct kt_chat_source source;
-    bool is_own = server->chat && kt_tokenizer_chat(server->loaded.tokenizer, 0, &source) &&
-                  source.file == server->chat_file;
+    bool is_own =
+        model->chat && kt_tokenizer_chat(model->tokenizer, 0, &source) && source.file == model->chat_file;
     return is_own ? kt_json_text(source.text, source.length) : json_string("");
 }
 
@@ -75,38 +75,38 @@ static const struct gap gaps[] = {{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_mi
 static const char *const ends[] = {"<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",    "<|file_sep|>",
                                    "<fim_pad>",     "<file_sep>",  "\xe2\x96\x81<EOT>"};
 
-static int32_t find(const struct kt_server *server, const char *text)
+static int32_t find(const struct kt_served *model, const char *text)
 {
-    return kt_tokenizer_find(server->loaded.tokenizer, text, strlen(text));
+    return kt_tokenizer_find(model->tokenizer, text, strlen(text));
 }
 
-static const struct gap *find_gap(const struct kt_server *server)
+static const struct gap *find_gap(const struct kt_served *model)
 {
     for (size_t i = 0; i < sizeof(gaps) / sizeof(gaps[0]); i++)
-        if (find(server, gaps[i].prefix) >= 0 && find(server, gaps[i].suffix) >= 0 &&
-            find(server, gaps[i].middle) >= 0)
+        if (find(model, gaps[i].prefix) >= 0 && find(model, gaps[i].suffix) >= 0 &&
+            find(model, gaps[i].middle) >= 0)
             return &gaps[i];
     return NULL;
 }
 
-bool kt_native_infills(const struct kt_server *server)
+bool kt_native_infills(const struct kt_served *model)
 {
-    return find_gap(server) != NULL;
+    return find_gap(model) != NULL;
 }
 
 /* The ids of a token, or of a text without control tokens. */
-static bool add_ids(const struct kt_server *server, json_t *to, const char *token, const char *text,
+static bool add_ids(const struct kt_served *model, json_t *to, const char *token, const char *text,
                     struct kt_problem *problem)
 {
     const struct kt_text_part part = {.text = text, .length = strlen(text), .is_content = 1};
     struct kt_error error;
     int32_t *ids;
     uint64_t n_ids;
-    if (token && json_array_append_new(to, json_integer(find(server, token))) != 0)
+    if (token && json_array_append_new(to, json_integer(find(model, token))) != 0)
         return kt_problem_memory(problem);
     if (!*text)
         return true;
-    if (kt_tokenizer_encode(server->loaded.tokenizer, &part, 1, 0, &ids, &n_ids, &error) != KT_OK)
+    if (kt_tokenizer_encode(model->tokenizer, &part, 1, 0, &ids, &n_ids, &error) != KT_OK)
         return kt_problem_error(problem, 400, &error);
     bool done = true;
     for (uint64_t i = 0; done && i < n_ids; i++)
@@ -117,10 +117,10 @@ static bool add_ids(const struct kt_server *server, json_t *to, const char *toke
 
 /* Other files before the one with the gap, as models with <|file_sep|> were taught; others get their texts.
  */
-static bool add_extra(const struct kt_server *server, json_t *to, const json_t *extra,
+static bool add_extra(const struct kt_served *model, json_t *to, const json_t *extra,
                       struct kt_problem *problem)
 {
-    const char *between = find(server, "<|file_sep|>") >= 0 ? "<|file_sep|>" : NULL;
+    const char *between = find(model, "<|file_sep|>") >= 0 ? "<|file_sep|>" : NULL;
     const json_t *file;
     size_t i;
     json_array_foreach (extra, i, file) {
@@ -128,20 +128,20 @@ static bool add_extra(const struct kt_server *server, json_t *to, const json_t *
         const char *text = json_string_value(json_object_get(file, "text"));
         if (!text)
             return kt_problem_field(problem, "input_extra", "'input_extra[%zu]' needs a string 'text'", i);
-        if (!add_ids(server, to, between, name ? name : "file", problem) ||
-            !add_ids(server, to, NULL, "\n", problem) || !add_ids(server, to, NULL, text, problem))
+        if (!add_ids(model, to, between, name ? name : "file", problem) ||
+            !add_ids(model, to, NULL, "\n", problem) || !add_ids(model, to, NULL, text, problem))
             return false;
     }
-    return json_array_size(extra) == 0 || add_ids(server, to, between, between ? "file\n" : "\n", problem);
+    return json_array_size(extra) == 0 || add_ids(model, to, between, between ? "file\n" : "\n", problem);
 }
 
-bool kt_native_infill(const struct kt_server *server, json_t *to, const struct kt_gap *texts,
+bool kt_native_infill(const struct kt_served *model, json_t *to, const struct kt_gap *texts,
                       struct kt_problem *problem)
 {
-    const struct gap *gap = find_gap(server);
+    const struct gap *gap = find_gap(model);
     struct kt_tokenizer_info info;
     json_t *ids = json_array(), *stops = json_array();
-    kt_tokenizer_info(server->loaded.tokenizer, &info);
+    kt_tokenizer_info(model->tokenizer, &info);
     if (!ids || !stops || json_object_set_new(to, "prompt", ids) != 0 ||
         json_object_set_new(to, "stop_token_ids", stops) != 0)
         return kt_problem_memory(problem);
@@ -150,22 +150,22 @@ bool kt_native_infill(const struct kt_server *server, json_t *to, const struct k
                                 "'%s' is not supported: the model's vocabulary has no tokens for gaps",
                                 texts->param);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (find(server, ends[i]) >= 0)
-            (void)json_array_append_new(stops, json_integer(find(server, ends[i])));
+        if (find(model, ends[i]) >= 0)
+            (void)json_array_append_new(stops, json_integer(find(model, ends[i])));
     if (info.adds_bos && info.bos_token_id >= 0)
         (void)json_array_append_new(ids, json_integer(info.bos_token_id));
-    if (!add_extra(server, ids, texts->extra, problem))
+    if (!add_extra(model, ids, texts->extra, problem))
         return false;
-    bool done = !gap->is_swapped || add_ids(server, ids, gap->suffix, texts->suffix, problem);
-    done = done && add_ids(server, ids, gap->prefix, texts->prefix, problem) &&
-           add_ids(server, ids, NULL, texts->more, problem);
+    bool done = !gap->is_swapped || add_ids(model, ids, gap->suffix, texts->suffix, problem);
+    done = done && add_ids(model, ids, gap->prefix, texts->prefix, problem) &&
+           add_ids(model, ids, NULL, texts->more, problem);
     if (done && !gap->is_swapped)
-        done = add_ids(server, ids, gap->suffix, texts->suffix, problem) &&
-               add_ids(server, ids, gap->middle, "", problem);
+        done = add_ids(model, ids, gap->suffix, texts->suffix, problem) &&
+               add_ids(model, ids, gap->middle, "", problem);
     return done;
 }
 
-json_t *kt_native_suffix(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+json_t *kt_native_suffix(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
     const json_t *suffix = json_object_get(body, "suffix"), *prompt = json_object_get(body, "prompt");
     if (json_string_length(suffix) == 0 || !json_is_string(prompt))
@@ -174,7 +174,7 @@ json_t *kt_native_suffix(const struct kt_server *server, json_t *body, struct kt
     json_t *filled = json_copy(body);
     const struct kt_gap gap = {.prefix = texts[0], .suffix = texts[1], .more = "", .param = "suffix"};
     bool done =
-        filled && json_object_del(filled, "suffix") == 0 && kt_native_infill(server, filled, &gap, problem);
+        filled && json_object_del(filled, "suffix") == 0 && kt_native_infill(model, filled, &gap, problem);
     json_decref(body);
     if (done)
         return filled;
@@ -250,16 +250,16 @@ static bool rename_fields(json_t *body, struct kt_problem *problem)
     return true;
 }
 
-static json_t *translate(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+static json_t *translate(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
-    (void)server;
+    (void)model;
     if (rename_fields(body, problem))
         return body;
     json_decref(body);
     return NULL;
 }
 
-static json_t *translate_infill(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+static json_t *translate_infill(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
     struct given given = {.input_prefix = "", .input_suffix = "", .prompt = ""};
     json_t *to = NULL;
@@ -270,7 +270,7 @@ static json_t *translate_infill(const struct kt_server *server, json_t *body, st
         (void)json_object_del(to, "input_prefix");
         (void)json_object_del(to, "input_suffix");
         (void)json_object_del(to, "input_extra");
-        if (!to || !kt_native_infill(server, to, &gap, problem)) {
+        if (!to || !kt_native_infill(model, to, &gap, problem)) {
             json_decref(to);
             to = NULL;
         }
@@ -393,56 +393,56 @@ bool kt_answer_infill(struct kt_exchange *exchange)
 
 /* ---- what there is ---- */
 
-static json_t *make_token(const struct kt_server *server, int32_t id)
+static json_t *make_token(const struct kt_served *model, int32_t id)
 {
     struct kt_token token;
-    return id >= 0 && kt_tokenizer_token(server->loaded.tokenizer, id, &token, NULL) == KT_OK
+    return id >= 0 && kt_tokenizer_token(model->tokenizer, id, &token, NULL) == KT_OK
                ? kt_json_text(token.text, token.length)
                : json_string("");
 }
 
 bool kt_answer_props(struct kt_exchange *exchange)
 {
-    const struct kt_server *server = exchange->server;
+    const struct kt_served *model = exchange->model;
     struct kt_tokenizer_info info;
-    kt_tokenizer_info(server->loaded.tokenizer, &info);
-    json_t *name = kt_json_text(server->names[0], strlen(server->names[0]));
-    json_t *settings = json_pack("{s:I, s:o}", "n_ctx", (json_int_t)server->model_info.max_tokens, "params",
-                                 make_settings(&server->sampling, -1));
+    kt_tokenizer_info(model->tokenizer, &info);
+    json_t *name = kt_json_text(model->names[0], strlen(model->names[0]));
+    json_t *settings = json_pack("{s:I, s:o}", "n_ctx", (json_int_t)model->info.max_tokens, "params",
+                                 make_settings(&model->sampling, -1));
     return kt_reply_json(exchange, 200,
                          json_pack("{s:o, s:I, s:O, s:o, s:{s:b, s:b}, s:o, s:o, s:o, s:s}",
                                    "default_generation_settings", settings, "total_slots",
-                                   (json_int_t)server->max_running, "model_alias", name, "model_path", name,
+                                   (json_int_t)model->max_running, "model_alias", name, "model_path", name,
                                    "modalities", "vision", 0, "audio", 0, "chat_template",
-                                   kt_native_template(server), "bos_token",
-                                   make_token(server, info.bos_token_id), "eos_token",
-                                   make_token(server, info.eos_token_id), "build_info",
+                                   kt_native_template(model), "bos_token",
+                                   make_token(model, info.bos_token_id), "eos_token",
+                                   make_token(model, info.eos_token_id), "build_info",
                                    "kt-kernel " KT_VERSION));
 }
 
 /* There are none (scheduler.h): as many as can be computed at once are shown, and of them those that are. */
 bool kt_answer_slots(struct kt_exchange *exchange)
 {
-    struct kt_server *server = exchange->server;
+    struct kt_served *model = exchange->model;
     struct kt_scheduler_stats stats;
     json_t *list = json_array();
-    kt_scheduler_stats(server->scheduler, &stats);
-    for (uint64_t i = 0; list && i < server->max_running; i++)
+    kt_models_stats(&exchange->server->models, model, &stats);
+    for (uint64_t i = 0; list && i < model->max_running; i++)
         (void)json_array_append_new(list, json_pack("{s:I, s:I, s:b, s:b}", "id", (json_int_t)i, "n_ctx",
-                                                    (json_int_t)server->model_info.max_tokens, "speculative",
-                                                    0, "is_processing", i < stats.running));
+                                                    (json_int_t)model->info.max_tokens, "speculative", 0,
+                                                    "is_processing", i < stats.running));
     return kt_reply_json(exchange, 200, list);
 }
 
 /* As vLLM has it: what a client needs to do as the tokenizer does. */
 bool kt_answer_tokenizer_info(struct kt_exchange *exchange)
 {
-    const struct kt_server *server = exchange->server;
+    const struct kt_served *model = exchange->model;
     struct kt_tokenizer_info info;
-    kt_tokenizer_info(server->loaded.tokenizer, &info);
+    kt_tokenizer_info(model->tokenizer, &info);
     json_t *reply = json_pack("{s:s, s:I, s:I, s:o, s:b, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
-                              "model_max_length", (json_int_t)server->model_info.max_tokens, "vocab_size",
-                              (json_int_t)server->n_vocabulary, "chat_template", kt_native_template(server),
+                              "model_max_length", (json_int_t)model->info.max_tokens, "vocab_size",
+                              (json_int_t)model->n_vocabulary, "chat_template", kt_native_template(model),
                               "add_bos_token", info.adds_bos != 0, "add_eos_token", info.adds_eos != 0);
     const struct {
         const char *name;
@@ -453,6 +453,6 @@ bool kt_answer_tokenizer_info(struct kt_exchange *exchange)
                   {"pad_token", info.pad_token_id}};
     for (size_t i = 0; reply && i < sizeof(tokens) / sizeof(tokens[0]); i++)
         (void)json_object_set_new(reply, tokens[i].name,
-                                  tokens[i].id >= 0 ? make_token(server, tokens[i].id) : json_null());
+                                  tokens[i].id >= 0 ? make_token(model, tokens[i].id) : json_null());
     return kt_reply_json(exchange, 200, reply);
 }

@@ -214,7 +214,7 @@ static bool set_messages(json_t *chat, const json_t *body, const struct given *g
 
 /* Tools that run elsewhere than at the client, and those that only Anthropic's models know, are left out; if
  * one is required, that is refused since it is not there. */
-static bool set_tools(const struct kt_server *server, json_t *chat, const struct given *given,
+static bool set_tools(const struct kt_served *model, json_t *chat, const struct given *given,
                       struct kt_problem *problem)
 {
     const json_t *tool;
@@ -231,7 +231,7 @@ static bool set_tools(const struct kt_server *server, json_t *chat, const struct
         if (!type && json_object_get(tool, "type") && !json_is_null(json_object_get(tool, "type")))
             return kt_problem_field(problem, "tools", "'tools[%zu].type' must be a string", i);
         if (type && strcmp(type, "custom") != 0) {
-            kt_ask_note(server, "a tool of type", type);
+            kt_ask_note(model, "a tool of type", type);
             continue;
         }
         about = json_is_string(about) ? about : NULL;
@@ -310,7 +310,7 @@ static bool set_output(json_t *chat, const struct given *given, struct kt_proble
 }
 
 /* NULL after a problem. */
-static json_t *make_chat(const struct kt_server *server, const json_t *body, const struct given *given,
+static json_t *make_chat(const struct kt_served *model, const json_t *body, const struct given *given,
                          struct kt_problem *problem)
 {
     json_t *chat = json_object();
@@ -320,7 +320,7 @@ static json_t *make_chat(const struct kt_server *server, const json_t *body, con
         done = !value || json_object_set(chat, same[i], value) == 0 || kt_problem_memory(problem);
     }
     done = done && (kt_wish_copy(body, chat) || kt_problem_memory(problem));
-    if (done && set_messages(chat, body, given, problem) && set_tools(server, chat, given, problem) &&
+    if (done && set_messages(chat, body, given, problem) && set_tools(model, chat, given, problem) &&
         set_choice(chat, given, problem) && set_thinking(chat, given, problem) &&
         set_output(chat, given, problem))
         return chat;
@@ -329,7 +329,7 @@ static json_t *make_chat(const struct kt_server *server, const json_t *body, con
 }
 
 /* max_tokens may be missing where only the prompt's tokens are counted. */
-static json_t *translate(const struct kt_server *server, json_t *body, bool has_answer,
+static json_t *translate(const struct kt_served *model, json_t *body, bool has_answer,
                          struct kt_problem *problem)
 {
     struct given given = {.messages = NULL};
@@ -341,19 +341,19 @@ static json_t *translate(const struct kt_server *server, json_t *body, bool has_
     else if (has_answer && given.max_tokens == 0)
         kt_problem_field(problem, "max_tokens", "'max_tokens' is missing");
     else
-        chat = make_chat(server, body, &given, problem);
+        chat = make_chat(model, body, &given, problem);
     json_decref(body);
     return chat;
 }
 
-json_t *kt_messages_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+json_t *kt_messages_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
-    return translate(server, body, true, problem);
+    return translate(model, body, true, problem);
 }
 
-static json_t *translate_prompt(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+static json_t *translate_prompt(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
-    return translate(server, body, false, problem);
+    return translate(model, body, false, problem);
 }
 
 bool kt_answer_count_tokens(struct kt_exchange *exchange)

@@ -159,6 +159,43 @@ static bool add_stats(struct kt_buffer *out, const struct kt_scheduler_stats *st
            add_prompt_rate(out, stats) && add_steps(out, stats);
 }
 
+/* As Prometheus reads a text in quotes. */
+static void quote(const char *text, char *quoted, size_t size)
+{
+    size_t n = 0;
+    for (; *text && n + 3 < size; text++) {
+        if (*text == '"' || *text == '\\' || *text == '\n')
+            quoted[n++] = '\\';
+        quoted[n++] = *text == '\n' ? 'n' : *text;
+    }
+    quoted[n] = '\0';
+}
+
+bool kt_metrics_write_models(struct kt_models *models, struct kt_buffer *out)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } rows[] = {{"kt_model_loaded", "gauge", "Whether a model is in memory"},
+                {"kt_model_loads_total", "counter", "How often a model was loaded"},
+                {"kt_model_waiting", "gauge", "Requests that wait for a model to be loaded"},
+                {"kt_model_leaving", "gauge",
+                 "Whether a model is unloaded as soon as its answers have ended"}};
+    char name[128];
+    bool done = true;
+    pthread_mutex_lock(&models->lock);
+    for (size_t row = 0; done && row < sizeof(rows) / sizeof(rows[0]); row++) {
+        done = add_head(out, rows[row].name, rows[row].type, rows[row].help);
+        for (size_t i = 0; done && i < models->n; i++) {
+            const struct kt_served *model = &models->list[i];
+            const uint64_t values[] = {model->is_here, model->n_loads, model->n_waiting, model->is_leaving};
+            quote(model->names[0], name, sizeof(name));
+            done = add(out, "%s{model=\"%s\"} %" PRIu64 "\n", rows[row].name, name, values[row]);
+        }
+    }
+    pthread_mutex_unlock(&models->lock);
+    return done;
+}
+
 bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stats *stats, unsigned n_requests,
                       double memory_rate, struct kt_buffer *out)
 {

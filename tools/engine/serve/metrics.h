@@ -5,6 +5,7 @@
 
 #include "tools/engine/base/buffer.h"
 #include "tools/engine/scheduler/scheduler.h"
+#include "tools/engine/serve/models.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -23,5 +24,7 @@ void kt_metrics_count(struct kt_metrics *metrics, unsigned status, double second
  * False: out of memory. */
 bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stats *stats, unsigned n_requests,
                       double memory_rate, struct kt_buffer *out);
+/* Of several models, which are in memory. */
+bool kt_metrics_write_models(struct kt_models *models, struct kt_buffer *out);
 
 #endif

@@ -17,13 +17,14 @@ bool kt_native_rename(json_t *to, const json_t *from, const struct kt_name *name
 /* "2026-01-31T23:59:59Z" in `text`, of 40 bytes. */
 const char *kt_native_time(time_t seconds, char *text);
 /* The source of the chat's template, or "". */
-json_t *kt_native_template(const struct kt_server *server);
-/* The name of a model that is served, as Ollama's clients call it; NULL after a problem. */
-const char *kt_ollama_model(const struct kt_server *server, const char *given, struct kt_problem *problem);
+json_t *kt_native_template(const struct kt_served *model);
+/* The name of a model that is served, as Ollama's clients call it, whose model becomes exchange->model; NULL
+ * after a problem. */
+const char *kt_ollama_model(struct kt_exchange *exchange, const char *given, struct kt_problem *problem);
 /* An object of a stream, between two texts; takes the reference. */
 bool kt_native_send(struct kt_job *job, const char *before, json_t *object, const char *behind);
 /* Whether the vocabulary has the tokens by which a model fills a gap. */
-bool kt_native_infills(const struct kt_server *server);
+bool kt_native_infills(const struct kt_served *model);
 /* A text with a gap. */
 struct kt_gap {
     const char *prefix, *more; /* what stands before it, in two parts */
@@ -32,9 +33,9 @@ struct kt_gap {
     const char *param;   /* the field that asks for it, for messages */
 };
 /* Sets the prompt that asks for what stands in the gap, and tokens that end it. */
-bool kt_native_infill(const struct kt_server *server, json_t *to, const struct kt_gap *gap,
+bool kt_native_infill(const struct kt_served *model, json_t *to, const struct kt_gap *gap,
                       struct kt_problem *problem);
 /* The translation of OpenAI's completions: the field `suffix`. */
-json_t *kt_native_suffix(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+json_t *kt_native_suffix(const struct kt_served *model, json_t *body, struct kt_problem *problem);
 
 #endif

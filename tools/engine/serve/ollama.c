@@ -38,34 +38,30 @@ static const struct kt_field fields[] = {FIELD(messages, KT_FIELD_LIST), FIELD(o
                                          FIELD(stream, KT_FIELD_BOOL),   FIELD(raw, KT_FIELD_BOOL),
                                          FIELD(logprobs, KT_FIELD_BOOL), {.name = NULL}};
 
-/* "name:latest" is that name, too. */
-static const char *find_name(const struct kt_server *server, const char *given)
+/* "name:latest" is that name, too: NULL, or the name. */
+static const char *choose_model(struct kt_exchange *exchange, const char *given)
 {
     static const char latest[] = ":latest";
+    const struct kt_models *models = &exchange->server->models;
     size_t length = strlen(given), n = sizeof(latest) - 1;
     bool has_tag = length > n && strcmp(given + length - n, latest) == 0;
-    for (size_t i = 0; i < server->n_names; i++) {
-        const char *name = server->names[i];
-        if (strcmp(name, given) == 0 ||
-            (has_tag && strlen(name) == length - n && memcmp(name, given, length - n) == 0))
-            return name;
-    }
-    return NULL;
+    const char *name = kt_models_find(models, given, length, &exchange->model);
+    return name || !has_tag ? name : kt_models_find(models, given, length - n, &exchange->model);
 }
 
-const char *kt_ollama_model(const struct kt_server *server, const char *given, struct kt_problem *problem)
+const char *kt_ollama_model(struct kt_exchange *exchange, const char *given, struct kt_problem *problem)
 {
-    const char *model = given && *given ? find_name(server, given) : NULL;
+    const char *name = given ? choose_model(exchange, given) : NULL;
     if (!given)
         (void)kt_problem_field(problem, "model", "'model' is missing");
-    else if (!model)
+    else if (!name)
         (void)kt_problem_set(problem, 404, "model_not_found", "model", "model '%.100s' not found", given);
-    return model;
+    return name;
 }
 
-static bool check_given(const struct kt_server *server, struct given *given, struct kt_problem *problem)
+static bool check_given(struct kt_exchange *exchange, struct given *given, struct kt_problem *problem)
 {
-    given->model = kt_ollama_model(server, given->model, problem);
+    given->model = kt_ollama_model(exchange, given->model, problem);
     if (!given->model)
         return false;
     if (json_array_size(given->images) > 0)
@@ -166,7 +162,7 @@ static bool set_messages(json_t *to, const struct given *given, struct kt_proble
 }
 
 /* NULL after a problem. */
-static json_t *make_body(const struct kt_server *server, const json_t *body, const struct given *given,
+static json_t *make_body(const struct kt_served *model, const json_t *body, const struct given *given,
                          bool is_chat, struct kt_problem *problem)
 {
     json_t *to =
@@ -180,7 +176,7 @@ static json_t *make_body(const struct kt_server *server, const json_t *body, con
             set_think(to, json_object_get(body, "think"), problem) && set_messages(to, given, problem) &&
             (!given->tools || json_object_set(to, "tools", given->tools) == 0 || kt_problem_memory(problem));
     else if (done && given->suffix && *given->suffix)
-        done = kt_native_infill(server, to,
+        done = kt_native_infill(model, to,
                                 &(struct kt_gap){.prefix = given->prompt ? given->prompt : "",
                                                  .more = "",
                                                  .suffix = given->suffix,
@@ -333,20 +329,21 @@ static const struct kt_dialect of_raw_prompts = {.is_endless = true, WRITERS};
 
 static bool answer(struct kt_exchange *exchange, bool is_chat)
 {
-    struct kt_server *server = exchange->server;
     struct given given = {.stream = true};
     struct kt_problem problem;
     json_t *body = kt_body_parse(exchange, &problem), *made = NULL;
     bool is_read =
-        body && kt_fields_read(body, fields, &given, &problem) && check_given(server, &given, &problem);
+        body && kt_fields_read(body, fields, &given, &problem) && check_given(exchange, &given, &problem);
     if (is_chat)
         given.prompt = given.system = given.suffix = NULL;
     bool is_empty = is_chat ? json_array_size(given.messages) == 0 : !given.prompt || !*given.prompt;
-    if (is_read && is_empty && !given.suffix) { /* it wants the model to be loaded, as it is */
-        const char *model = given.model;
+    if (is_read && is_empty && !given.suffix) { /* it wants the model to be loaded */
+        const char *name = given.model;
         json_decref(body);
         kt_body_done(exchange);
-        json_t *reply = make_object(model);
+        if (!kt_models_wish(exchange, &problem))
+            return exchange->hung_up ? kt_reply_hung_up(exchange) : kt_reply_problem(exchange, &problem);
+        json_t *reply = make_object(name);
         (void)(is_chat ? json_object_set_new(reply, "message",
                                              json_pack("{s:s, s:s}", "role", "assistant", "content", ""))
                        : json_object_set_new(reply, "response", json_string("")));
@@ -356,7 +353,7 @@ static bool answer(struct kt_exchange *exchange, bool is_chat)
     }
     bool has_template = is_chat || (!given.raw && !(given.suffix && *given.suffix));
     if (is_read)
-        made = make_body(server, body, &given, has_template, &problem);
+        made = make_body(exchange->model, body, &given, has_template, &problem);
     json_decref(body);
     return kt_job_answer_body(exchange,
                               is_chat        ? &of_chats
@@ -377,38 +374,42 @@ bool kt_answer_ollama_generate(struct kt_exchange *exchange)
 
 /* ---- what there is ---- */
 
-static json_t *make_details(const struct kt_server *server)
+static json_t *make_details(const struct kt_served *model)
 {
-    double n = (double)server->model_info.n_weights;
+    double n = (double)model->info.n_weights;
     char size[32];
     (void)snprintf(size, sizeof(size), n >= 1e9 ? "%.1fB" : "%.1fM", n >= 1e9 ? n / 1e9 : n / 1e6);
     return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", "", "family",
-                     server->model_info.family, "families", server->model_info.family, "parameter_size", size,
+                     model->info.family, "families", model->info.family, "parameter_size", size,
                      "quantization_level", "");
 }
 
-static json_t *make_model(const struct kt_server *server, const char *name, bool runs)
+static json_t *list_model(const struct kt_served *model, const char *name, bool runs)
 {
     char time[40];
-    const struct kt_model_info *info = &server->model_info;
+    const struct kt_model_info *info = &model->info;
     json_t *text = kt_json_text(name, strlen(name));
-    json_t *model = json_pack("{s:O, s:o, s:s, s:I, s:s, s:o}", "name", text, "model", text, "modified_at",
-                              kt_native_time(server->created, time), "size",
-                              (json_int_t)(info->weight_size + (runs ? info->cache_size : 0)), "digest", "",
-                              "details", make_details(server));
+    json_t *object = json_pack("{s:O, s:o, s:s, s:I, s:s, s:o}", "name", text, "model", text, "modified_at",
+                               kt_native_time(model->created, time), "size",
+                               (json_int_t)(info->weight_size + (runs ? info->cache_size : 0)), "digest", "",
+                               "details", make_details(model));
     if (runs) {
-        (void)json_object_set_new(model, "size_vram", json_integer(0));
-        (void)json_object_set_new(model, "context_length", json_integer((json_int_t)info->max_tokens));
-        (void)json_object_set_new(model, "expires_at", json_string("9999-12-31T23:59:59Z"));
+        (void)json_object_set_new(object, "size_vram", json_integer(0));
+        (void)json_object_set_new(object, "context_length", json_integer((json_int_t)info->max_tokens));
+        (void)json_object_set_new(object, "expires_at", json_string("9999-12-31T23:59:59Z"));
     }
-    return model;
+    return object;
 }
 
 static bool answer_list(struct kt_exchange *exchange, bool runs)
 {
+    const struct kt_models *models = &exchange->server->models;
     json_t *list = json_array();
-    for (size_t i = 0; list && i < exchange->server->n_names; i++)
-        (void)json_array_append_new(list, make_model(exchange->server, exchange->server->names[i], runs));
+    for (size_t i = 0; list && i < models->n; i++) {
+        struct kt_served *model = &models->list[i];
+        for (size_t j = 0; j < model->n_names && (!runs || kt_models_is_here(model)); j++)
+            (void)json_array_append_new(list, list_model(model, model->names[j], runs));
+    }
     return kt_reply_json(exchange, 200, json_pack("{s:o}", "models", list));
 }
 
@@ -427,22 +428,20 @@ bool kt_answer_ollama_version(struct kt_exchange *exchange)
     return kt_reply_json(exchange, 200, json_pack("{s:s}", "version", SPOKEN));
 }
 
-static json_t *make_capabilities(const struct kt_server *server)
+static json_t *make_capabilities(const struct kt_served *model)
 {
     json_t *list = json_pack("[s]", "completion");
-    if (server->chat && server->chat_info.takes_tools)
+    if (model->chat && model->chat_info.takes_tools)
         (void)json_array_append_new(list, json_string("tools"));
-    if (server->chat && (server->chat_info.switches_thinking || server->chat_info.starts_reasoning))
+    if (model->chat && (model->chat_info.switches_thinking || model->chat_info.starts_reasoning))
         (void)json_array_append_new(list, json_string("thinking"));
-    if (kt_native_infills(server))
+    if (kt_native_infills(model))
         (void)json_array_append_new(list, json_string("insert"));
     return list;
 }
 
 bool kt_answer_ollama_show(struct kt_exchange *exchange)
 {
-    struct kt_server *server = exchange->server;
-    const struct kt_model_info *info = &server->model_info;
     struct given given = {.model = NULL};
     struct kt_problem problem;
     char key[80], time[40];
@@ -450,11 +449,13 @@ bool kt_answer_ollama_show(struct kt_exchange *exchange)
     bool done = body && kt_fields_read(body, fields, &given, &problem);
     if (done && !given.model) /* as it was called before */
         given.model = json_string_value(json_object_get(body, "name"));
-    done = done && check_given(server, &given, &problem);
+    done = done && check_given(exchange, &given, &problem);
     json_decref(body);
     kt_body_done(exchange);
     if (!done)
         return kt_reply_problem(exchange, &problem);
+    const struct kt_served *model = exchange->model;
+    const struct kt_model_info *info = &model->info;
     json_t *facts = json_pack("{s:s, s:I}", "general.architecture", info->family, "general.parameter_count",
                               (json_int_t)info->n_weights);
     (void)snprintf(key, sizeof(key), "%s.context_length", info->family);
@@ -463,7 +464,7 @@ bool kt_answer_ollama_show(struct kt_exchange *exchange)
     (void)json_object_set_new(facts, key, json_integer((json_int_t)info->hidden_size));
     return kt_reply_json(exchange, 200,
                          json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:s}", "modelfile", "", "parameters", "",
-                                   "template", kt_native_template(server), "details", make_details(server),
-                                   "model_info", facts, "capabilities", make_capabilities(server),
-                                   "modified_at", kt_native_time(server->created, time)));
+                                   "template", kt_native_template(model), "details", make_details(model),
+                                   "model_info", facts, "capabilities", make_capabilities(model),
+                                   "modified_at", kt_native_time(model->created, time)));
 }

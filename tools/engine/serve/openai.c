@@ -36,7 +36,7 @@ static double limit(float logprob)
 static json_t *make_logprob(const struct kt_job *job, int32_t id, float logprob)
 {
     struct kt_token token;
-    if (kt_tokenizer_token(job->server->loaded.tokenizer, id, &token, NULL) != KT_OK)
+    if (kt_tokenizer_token(job->model->tokenizer, id, &token, NULL) != KT_OK)
         return NULL;
     json_t *entry = json_pack("{s:o, s:f, s:o}", "token", kt_json_text(token.text, token.length), "logprob",
                               limit(logprob), "bytes", make_bytes(token.text, token.length));
@@ -75,11 +75,11 @@ static json_t *make_old_entry(const struct kt_job *job, struct kt_answer *answer
 {
     bool has_none = isnan(event->logprob);
     struct kt_token token, other;
-    if (kt_tokenizer_token(job->server->loaded.tokenizer, event->id, &token, NULL) != KT_OK)
+    if (kt_tokenizer_token(job->model->tokenizer, event->id, &token, NULL) != KT_OK)
         return NULL;
     json_t *top = has_none ? json_null() : json_object();
     for (uint32_t i = 0; i < event->n_top; i++) {
-        if (kt_tokenizer_token(job->server->loaded.tokenizer, event->top[i].id, &other, NULL) != KT_OK)
+        if (kt_tokenizer_token(job->model->tokenizer, event->top[i].id, &other, NULL) != KT_OK)
             continue;
         json_t *name = kt_json_text(other.text, other.length); /* keys must have no zero bytes */
         if (name)

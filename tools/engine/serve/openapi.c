@@ -72,6 +72,25 @@ static bool is_narrow(const char *name)
     return false;
 }
 
+/* What holds for one of the models, or for all: the document says too little rather than too much. */
+struct facts {
+    bool has_chat, infills;
+    uint64_t vocabulary, hidden_size;
+};
+static struct facts find_facts(const struct kt_models *models)
+{
+    struct facts facts = {.vocabulary = UINT64_MAX, .hidden_size = UINT64_MAX};
+    for (const struct kt_served *model = models->list; model < models->list + models->n; model++) {
+        facts.has_chat |= model->chat != NULL;
+        facts.infills |= kt_native_infills(model);
+        if (model->n_vocabulary < facts.vocabulary)
+            facts.vocabulary = model->n_vocabulary;
+        if (model->info.hidden_size < facts.hidden_size)
+            facts.hidden_size = model->info.hidden_size;
+    }
+    return facts;
+}
+
 /* The fields that a path reads, in the order of `words`: its tables by letter, then those that it names. */
 static json_t *make_properties(const struct kt_server *server, const json_t *path)
 {
@@ -81,8 +100,11 @@ static json_t *make_properties(const struct kt_server *server, const json_t *pat
         for (const struct kt_field *field = find_table(tables[i]); field && field->name; field++)
             if (!is_narrow(field->name))
                 (void)json_object_set_new(properties, field->name, describe_field(field));
-    for (size_t i = 0; i < server->n_names; i++)
-        (void)json_array_append_new(names, kt_json_text(server->names[i], strlen(server->names[i])));
+    for (size_t i = 0; i < server->models.n; i++) {
+        const struct kt_served *model = &server->models.list[i];
+        for (size_t j = 0; j < model->n_names; j++)
+            (void)json_array_append_new(names, kt_json_text(model->names[j], strlen(model->names[j])));
+    }
     if (json_object_get(path, "is_ollama") == NULL)
         (void)json_array_append_new(names, json_null());
     (void)json_object_set_new(properties, "model", json_pack("{s:o}", "enum", names));
@@ -108,7 +130,7 @@ static json_t *make_request(const struct kt_server *server, const json_t *path)
         (void)json_array_append_new(required, json_string("model"));
     (void)json_object_set_new(schema, "required", required);
     (void)json_object_update(schema, json_object_get(path, "schema"));
-    if (!server->chat)
+    if (!find_facts(&server->models).has_chat)
         (void)json_object_update(schema, json_object_get(path, "without_chat"));
     return json_pack("{s:b, s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema", schema);
 }
@@ -185,13 +207,12 @@ static json_t *find_words(const json_t *paths, const char *path)
     return whole ? whole : json_object();
 }
 
-/* Does the model have the template, or the tokens, without which the path refuses all? */
+/* Does a model have the template, or the tokens, without which the path refuses all? */
 static bool is_served(const struct kt_server *server, const json_t *words_of)
 {
     const char *needs = json_string_value(json_object_get(words_of, "needs"));
-    if (!needs)
-        return true;
-    return strcmp(needs, "chat") == 0 ? server->chat != NULL : kt_native_infills(server);
+    const struct facts facts = find_facts(&server->models);
+    return !needs || (strcmp(needs, "chat") == 0 ? facts.has_chat : facts.infills);
 }
 
 static void add_route(const struct kt_server *server, const struct kt_route *route, json_t *words_of,
@@ -222,13 +243,14 @@ static void add_route(const struct kt_server *server, const struct kt_route *rou
 bool kt_answer_openapi(struct kt_exchange *exchange)
 {
     const struct kt_server *server = exchange->server;
+    const struct facts facts = find_facts(&server->models);
     json_t *all = json_loads(words, 0, NULL), *paths = json_object();
     const struct {
         const char *name;
         uint64_t most;
-    } sizes[] = {{"Id", server->n_vocabulary - 1},
-                 {"Dimensions", server->model_info.hidden_size},
-                 {"OllamaDimensions", server->model_info.hidden_size}};
+    } sizes[] = {{"Id", facts.vocabulary - 1},
+                 {"Dimensions", facts.hidden_size},
+                 {"OllamaDimensions", facts.hidden_size}};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         (void)json_object_set_new(json_object_get(json_object_get(all, "schemas"), sizes[i].name), "maximum",
                                   json_integer((json_int_t)sizes[i].most));

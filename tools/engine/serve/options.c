@@ -59,6 +59,9 @@ static const struct kt_cli_option options[] =
      TEXT("kv-size", kv_size, "SIZE",
           "memory for keys and values of all requests and kept prefixes, 8G (default: two contexts)"),
      UINT("max-total-tokens", max_tokens, 1, UINT32_MAX, "instead of --kv-size: tokens that have room"),
+     TEXT("max-memory", max_memory, "SIZE",
+          "memory that loaded models may take together, 64G (default: what is free); of several, the least "
+          "recently used one is unloaded when another needs its room"),
      {.name = "kv",
       .type = KT_CLI_CHOICE,
       .offset = offsetof(struct kt_run_args, kv),
@@ -144,12 +147,13 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 const struct kt_cli_command kt_run_command =
-    {.usage = "MODEL [OPTION]...\n"
+    {.usage = "MODEL... [OPTION]...\n"
               "--engine sglang MODEL [OPTION]... [-- SGLANG-OPTION...]",
      .about =
          "Serves a model over an OpenAI-compatible HTTP API: chat and text completions, a chat page for "
          "browsers at /, and Prometheus metrics at /metrics. MODEL is a GGUF file, or a folder of "
-         "safetensors files with its tokenizer. On SIGTERM or Ctrl-C, running responses are finished first.",
+         "safetensors files with its tokenizer. Of several models, the first is loaded at startup, and the "
+         "others when they are asked for. On SIGTERM or Ctrl-C, running responses are finished first.",
      .options = options,
      .arguments = "MODEL",
      .max_arguments = INT_MAX, /* kt_cmd_run counts them */
@@ -174,21 +178,21 @@ const struct kt_run_args kt_run_defaults = {.host = "127.0.0.1",
 
 /* ---- names ---- */
 
-static bool add_name(struct kt_server *server, const char *name, size_t length)
+static bool add_name(struct kt_served *model, const char *name, size_t length)
 {
-    char **grown = realloc(server->names, (server->n_names + 1) * sizeof(*grown));
+    char **grown = realloc(model->names, (model->n_names + 1) * sizeof(*grown));
     if (!grown)
         return false;
-    server->names = grown;
-    grown[server->n_names] = strndup(name, length);
-    if (!grown[server->n_names])
+    model->names = grown;
+    grown[model->n_names] = strndup(name, length);
+    if (!grown[model->n_names])
         return false;
-    server->n_names++;
+    model->n_names++;
     return true;
 }
 
 /* The last part of a path, without ".gguf". */
-static bool add_own_name(struct kt_server *server, const char *path)
+static bool add_own_name(struct kt_served *model, const char *path)
 {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/')
@@ -198,14 +202,14 @@ static bool add_own_name(struct kt_server *server, const char *path)
         start--;
     if (end - start > 5 && memcmp(path + end - 5, ".gguf", 5) == 0)
         end -= 5;
-    return add_name(server, path + start, end - start);
+    return add_name(model, path + start, end - start);
 }
 
-static bool add_names(struct kt_server *server, const char *names)
+static bool add_names(struct kt_served *model, const char *names)
 {
     while (*names) {
         size_t length = strcspn(names, ",");
-        if (length > 0 && !add_name(server, names, length))
+        if (length > 0 && !add_name(model, names, length))
             return false;
         names += length + (names[length] == ',');
     }
@@ -246,47 +250,49 @@ static int read_schema(const struct kt_cli *cli, const char *path, struct kt_ser
     return code;
 }
 
-int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
+int kt_run_name(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_served *model)
 {
-    struct kt_error error;
+    const char *own = cli->model ? cli->model->name : cli->arguments[0];
     int code = check_sampling(cli, args);
     if (code != KT_EXIT_OK)
         return code;
+    model->system = args->system;
+    model->max_running = args->max_running;
+    if (!(args->names ? add_names(model, args->names) : add_own_name(model, own)))
+        return kt_cli_error(cli, "out of memory");
+    if (model->n_names == 0)
+        return kt_cli_usage(cli, "--served-model-name '%s' has no name", args->names ? args->names : "");
+    return KT_EXIT_OK;
+}
+
+int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
+{
+    struct kt_error error;
     server->host = args->host;
-    server->system = args->system;
     server->origin = args->origin;
     server->max_body = args->max_body;
-    server->max_running = args->max_running;
+    server->max_queue = args->max_queue;
     server->timeout = (unsigned)args->timeout;
     server->pooling = args->pooling; /* the order of the enum */
     server->log = (enum kt_serve_log)args->log;
     server->shares_prefixes = args->share_prefixes;
-    const char *own = cli->model ? cli->model->name : cli->arguments[0];
-    if (!(args->names ? add_names(server, args->names) : add_own_name(server, own)) ||
-        (args->key && !kt_keys_add(&server->keys, args->key)))
+    if (args->max_memory && (!kt_cli_size(args->max_memory, &server->models.limit) || !server->models.limit))
+        return kt_cli_usage(cli, "--max-memory '%s' is not a size; 64G or 500M are", args->max_memory);
+    if (args->key && !kt_keys_add(&server->keys, args->key))
         return kt_cli_error(cli, "out of memory");
-    if (server->n_names == 0)
-        return kt_cli_usage(cli, "--served-model-name '%s' has no name", args->names ? args->names : "");
     if (args->key_file && kt_keys_read(&server->keys, args->key_file, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
-    if (args->schema) {
-        code = read_schema(cli, args->schema, server);
-        if (code != KT_EXIT_OK)
-            return code;
-    }
-    if (!kt_host_is_local(args->host) && server->keys.n == 0)
+    int code = args->schema ? read_schema(cli, args->schema, server) : KT_EXIT_OK;
+    if (code == KT_EXIT_OK && !kt_host_is_local(args->host) && server->keys.n == 0)
         kt_cli_warn(cli,
                     "--host %s allows access from other machines, but no API key is required; see "
                     "--api-key-file",
                     args->host);
-    return KT_EXIT_OK;
+    return code;
 }
 
 void kt_run_free(struct kt_server *server)
 {
     kt_keys_free(&server->keys);
     free(server->schema);
-    for (size_t i = 0; i < server->n_names; i++)
-        free(server->names[i]);
-    free(server->names);
 }

@@ -291,7 +291,7 @@ static bool add_function(json_t *tools, const json_t *tool, size_t at, struct kt
 
 /* Tools that OpenAI's servers run, such as web_search, are left out: clients like Codex offer them unasked.
  */
-static bool set_tools(const struct kt_server *server, json_t *chat, const struct given *given,
+static bool set_tools(const struct kt_served *model, json_t *chat, const struct given *given,
                       struct kt_problem *problem)
 {
     const json_t *tool;
@@ -311,9 +311,9 @@ static bool set_tools(const struct kt_server *server, json_t *chat, const struct
         if (strcmp(type, "function") == 0)
             done = done && add_function(tools, tool, i, problem);
         else if (strcmp(type, "custom") == 0)
-            done = done && kt_custom_add_custom(server, chat, tools, tool, param, problem);
+            done = done && kt_custom_add_custom(model, chat, tools, tool, param, problem);
         else
-            kt_ask_note(server, "a tool of type", type);
+            kt_ask_note(model, "a tool of type", type);
     }
     return done;
 }
@@ -395,7 +395,7 @@ static bool set_echo(json_t *chat, const json_t *body, struct kt_problem *proble
 }
 
 /* NULL after a problem. */
-static json_t *make_chat(const struct kt_server *server, const json_t *body, const struct given *given,
+static json_t *make_chat(const struct kt_served *model, const json_t *body, const struct given *given,
                          struct kt_problem *problem)
 {
     json_t *chat = json_object(), *most = json_object_get(body, "max_output_tokens");
@@ -406,7 +406,7 @@ static json_t *make_chat(const struct kt_server *server, const json_t *body, con
     }
     done = done && kt_wish_copy(body, chat);
     done = (done || kt_problem_memory(problem)) && set_messages(chat, body, given, problem) &&
-           set_tools(server, chat, given, problem) &&
+           set_tools(model, chat, given, problem) &&
            set_choice(chat, json_object_get(body, "tool_choice"), problem) &&
            set_format(chat, given, problem) && set_reasoning(chat, given, problem) &&
            set_echo(chat, body, problem);
@@ -416,13 +416,13 @@ static json_t *make_chat(const struct kt_server *server, const json_t *body, con
     return NULL;
 }
 
-json_t *kt_responses_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+json_t *kt_responses_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
     struct given given = {.tools = NULL};
     json_t *chat = NULL;
     if (kt_fields_read(body, fields, &given, problem) && check_state(body, problem) &&
         check_given(&given, problem))
-        chat = make_chat(server, body, &given, problem);
+        chat = make_chat(model, body, &given, problem);
     json_decref(body);
     return chat;
 }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - kt run: loads, serves until a signal comes, drains. */
 #include "tools/engine/serve/run.h"
-#include "tools/engine/scheduler/scheduler.h"
 #include "tools/engine/serve/connections.h"
 #include "tools/engine/serve/notify.h"
 
+#include "tools/kt/bench/bench.h"
+
+#include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Waits for SIGTERM or SIGINT, at most `seconds`; false: none came. Below 0: forever. */
 static bool wait_signal(const sigset_t *ends, double seconds)
@@ -31,8 +35,7 @@ static void drain(const struct kt_cli *cli, struct kt_server *server, const sigs
     atomic_store(&server->state, KT_SERVER_DRAINING);
     kt_notify("STOPPING=1");
     kt_http_quiesce(server->http);
-    if (server->scheduler)
-        kt_scheduler_refuse(server->scheduler);
+    kt_models_refuse(&server->models);
     unsigned running = kt_http_running(server->http);
     if (running > 0)
         kt_cli_note(cli, "ending; %u requests have %.0f s", running, seconds);
@@ -53,8 +56,58 @@ static void say_address(const struct kt_cli *cli, const struct kt_server *server
                 kt_http_port(server->http));
 }
 
-static int serve(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_run_plan *plan,
-                 struct kt_server *server, const sigset_t *ends)
+/* As kt bench --model does, but once. */
+static int measure_memory(const struct kt_cli *cli, struct kt_server *server)
+{
+    struct bench_limit reads[BENCH_MAX_WAYS] = {{.rate = 0}};
+    struct bench_buffer buffer;
+    struct kt_error error;
+    size_t n = 0;
+    uint64_t least = UINT64_C(1) << 28, size = 3 * bench_cache_size();
+    if (bench_buffer_create(&buffer, size > least ? size : least, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    struct kt_context *context = server->models.list->from->loaded.context;
+    enum kt_status status = bench_measure_reads(context, &buffer, 1, reads, &n, &error);
+    bench_buffer_destroy(&buffer);
+    for (size_t i = 0; i < n; i++)
+        if (1e9 * reads[i].rate > server->memory_rate)
+            server->memory_rate = 1e9 * reads[i].rate;
+    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+}
+
+/* What all models need to read requests, and the first one's weights; -1: a signal has ended it. */
+static int load(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
+{
+    struct kt_models *models = &server->models;
+    int code = args->measure_memory ? measure_memory(cli, server) : KT_EXIT_OK;
+    for (size_t i = 0; i < models->n && code == KT_EXIT_OK; i++) {
+        code = kt_run_open(&models->list[i]);
+        if (i > 0) /* until it is asked for */
+            kt_served_unload(&models->list[i]);
+    }
+    if (code != KT_EXIT_OK)
+        return code;
+    enum kt_status status = kt_models_load_first(models);
+    return status == KT_OK ? KT_EXIT_OK : status == KT_E_STATE ? -1 : KT_EXIT_PROBLEM;
+}
+
+/* Loads what requests wait for, until a signal comes. */
+static int attend(const struct kt_cli *cli, struct kt_server *server, const sigset_t *ends)
+{
+    struct pollfd both[2] = {{.events = POLLIN}, {.fd = server->models.wake, .events = POLLIN}};
+    both[0].fd = signalfd(-1, ends, SFD_CLOEXEC); /* never read: only looked at */
+    if (both[0].fd < 0)
+        return kt_cli_error(cli, "cannot wait for signals: %s", strerror(errno));
+    do
+        (void)poll(both, 2, -1);
+    while (!kt_run_is_ended() && kt_models_settle(&server->models));
+    close(both[0].fd);
+    (void)wait_signal(ends, 0); /* a second one ends the answers */
+    return KT_EXIT_OK;
+}
+
+static int serve(struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server,
+                 const sigset_t *ends)
 {
     const struct kt_http_params params = {.host = args->host,
                                           .port = (uint16_t)args->port,
@@ -69,12 +122,12 @@ static int serve(struct kt_cli *cli, const struct kt_run_args *args, const struc
     if (kt_http_start(server, &params, &server->http, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
     say_address(cli, server, "loading; listening at");
-    int code = kt_run_load(cli, args, plan, server);
+    int code = load(cli, args, server);
     if (code == KT_EXIT_OK) {
         atomic_store(&server->state, KT_SERVER_READY);
         say_address(cli, server, "ready:");
         kt_notify("READY=1\nSTATUS=ready");
-        (void)wait_signal(ends, -1);
+        code = attend(cli, server, ends);
     }
     drain(cli, server, ends, (double)args->drain);
     kt_http_stop(server->http);
@@ -85,21 +138,19 @@ static int serve(struct kt_cli *cli, const struct kt_run_args *args, const struc
 static int run(struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server,
                const sigset_t *ends)
 {
-    struct kt_run_plan plan;
+    struct kt_models *models = &server->models;
     int code = kt_run_settings(cli, args, server);
+    for (size_t i = 0; i < models->n && code == KT_EXIT_OK; i++) {
+        code = kt_run_make_plan(&models->list[i]);
+        if (code == KT_EXIT_OK)
+            code = kt_run_check_size(&models->list[i]);
+    }
     if (code == KT_EXIT_OK)
-        code = kt_cli_context(cli, &server->loaded.context);
-    if (code == KT_EXIT_OK)
-        code = kt_cli_checkpoint(cli, cli->arguments[0], &server->loaded.checkpoint);
-    if (code == KT_EXIT_OK && args->experts)
-        code = kt_cli_checkpoint(cli, args->experts, &server->loaded.experts);
-    if (code == KT_EXIT_OK)
-        code = kt_run_make_plan(cli, args, server, &plan);
-    if (code == KT_EXIT_OK)
-        code = kt_run_show_plan(cli, args, server, &plan);
+        code = kt_run_show_plan(cli, args, server);
     if (code == KT_EXIT_OK && !args->dry_run)
-        code = serve(cli, args, &plan, server, ends);
-    kt_run_unload(server);
+        code = serve(cli, args, server, ends);
+    for (size_t i = models->n; i-- > 0;)
+        kt_run_close(&models->list[i]);
     return code;
 }
 
@@ -115,7 +166,8 @@ static int count_rest(int argc, char **argv)
 /* MODEL becomes the first argument, and n_rest the number of those that are SGLang's. */
 static int find_model(struct kt_cli *cli, struct kt_run_args *args, int *n_rest)
 {
-    if (args->engine != KT_RUN_ENGINE_SGLANG)
+    bool is_kt = args->engine == KT_RUN_ENGINE_KT;
+    if (is_kt)
         *n_rest = 0;
     int n = cli->n_arguments - *n_rest;
     if (n == 0 && args->model) { /* one word in front, for it */
@@ -123,34 +175,52 @@ static int find_model(struct kt_cli *cli, struct kt_run_args *args, int *n_rest)
         cli->n_arguments++;
     } else if (n == 1 && args->model) { /* KTransformers has a name there */
         cli->arguments[0] = (char *)(uintptr_t)args->model;
-    } else if (n != 1) {
-        return n < 1 ? kt_cli_usage(cli, "MODEL is missing")
-                     : kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[1]);
+    } else if (n < 1) {
+        return kt_cli_usage(cli, "MODEL is missing");
+    } else if (n > 1 && !is_kt) {
+        return kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[1]);
     }
     return KT_EXIT_OK;
 }
 
-int kt_cmd_run(struct kt_cli *cli, int argc, char **argv)
+/* Serves the models of a command line that was read. */
+static int serve_models(struct kt_cli *cli, struct kt_run_args *args, const struct kt_cli *before,
+                        char **argv)
 {
-    struct kt_run_args args = kt_run_defaults;
     struct kt_server server = {.metrics = {.lock = PTHREAD_MUTEX_INITIALIZER}, .turns = KT_BODY_TURNS_INIT};
     sigset_t ends;
-    int n_rest = count_rest(argc, argv);
-    if (!kt_cli_parse(cli, &kt_run_command, argc, argv, &args))
-        return cli->exit_code;
-    int wrong = find_model(cli, &args, &n_rest);
-    if (wrong == KT_EXIT_OK && args.engine == KT_RUN_ENGINE_KT)
-        wrong = kt_launch_refuse(cli);
-    if (wrong != KT_EXIT_OK)
-        return wrong;
-    if (args.engine == KT_RUN_ENGINE_SGLANG)
-        return kt_launch(cli, &args, cli->arguments + 1, n_rest);
     /* Threads inherit this: only the main one takes them, when it waits for them. */
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
-    int code = run(cli, &args, &server, &ends);
+    int code = kt_models_open(&server.models) ? KT_EXIT_OK : kt_cli_error(cli, "out of memory or files");
+    if (code == KT_EXIT_OK)
+        code = kt_run_models(cli, args, before, argv, &server);
+    if (code == KT_EXIT_OK)
+        code = run(cli, args, &server, &ends);
+    kt_run_forget(&server);
     kt_run_free(&server);
+    kt_models_close(&server.models);
+    return code;
+}
+
+int kt_cmd_run(struct kt_cli *cli, int argc, char **argv)
+{
+    struct kt_run_args args = kt_run_defaults;
+    struct kt_cli before;
+    int n_rest = count_rest(argc, argv), code;
+    kt_run_copy(cli, &before);
+    if (!kt_cli_parse(cli, &kt_run_command, argc, argv, &args))
+        code = cli->exit_code;
+    else
+        code = find_model(cli, &args, &n_rest);
+    bool is_sglang = args.engine == KT_RUN_ENGINE_SGLANG;
+    if (cli->runs && code == KT_EXIT_OK && !is_sglang)
+        code = kt_launch_refuse(cli);
+    if (cli->runs && code == KT_EXIT_OK)
+        code = is_sglang ? kt_launch(cli, &args, cli->arguments + 1, n_rest)
+                         : serve_models(cli, &args, &before, argv);
+    kt_cli_free(&before);
     return code;
 }

@@ -6,15 +6,11 @@
 #include "tools/engine/prompt/prompt.h"
 #include "tools/engine/serve/body.h"
 #include "tools/engine/serve/guard.h"
-#include "tools/engine/serve/history.h"
 #include "tools/engine/serve/http.h"
 #include "tools/engine/serve/metrics.h"
+#include "tools/engine/serve/models.h"
 
-#include <kt/constraint.h>
-#include <kt/sampling.h>
 #include <stdatomic.h>
-
-struct kt_scheduler;
 
 enum kt_server_state { KT_SERVER_LOADING, KT_SERVER_READY, KT_SERVER_DRAINING, KT_SERVER_ABORTING };
 
@@ -22,29 +18,16 @@ enum kt_serve_log { KT_SERVE_LOG_ERROR, KT_SERVE_LOG_ACCESS, KT_SERVE_LOG_DEBUG 
 
 struct kt_server {
     /* ---- what the options say ---- */
-    const char *host, *system, *origin;
-    char **names; /* of the model; the first is the one that replies carry */
-    size_t n_names;
+    const char *host, *origin;
     struct kt_keys keys;
-    uint64_t max_body, max_queue, max_running;
+    uint64_t max_body, max_queue;
     unsigned timeout;
     enum kt_serve_log log;
     bool shares_prefixes; /* between API keys */
     int pooling;          /* of embed.h */
+    char *schema;         /* that chats fit which say nothing; NULL: none */
     double memory_rate;   /* bytes a second that this machine can read; 0: not measured */
-    /* ---- the model, from KT_SERVER_READY on ---- */
-    struct kt_loaded loaded;
-    struct kt_template *chat;
-    const char *chat_file; /* where that stands; NULL: it is built in */
-    struct kt_template_info chat_info;
-    struct kt_needs chat_needs;
-    struct kt_model_info model_info;
-    uint64_t n_vocabulary;              /* ids that the tokenizer knows */
-    struct kt_vocabulary *words;        /* of the same */
-    char *schema;                       /* that chats fit which say nothing; NULL: none */
-    struct kt_sampling_params sampling; /* where a request says nothing */
-    struct kt_scheduler *scheduler;
-    int64_t created; /* seconds since 1970 */
+    struct kt_models models;
     /* ---- what goes on ---- */
     _Atomic int state; /* enum kt_server_state */
     _Atomic uint64_t loaded_bytes, all_bytes;

@@ -20,11 +20,10 @@ static const struct kt_field fields[] =
      {"tokens", KT_FIELD_LIST, offsetof(struct text, tokens), 0, 0},
      {.name = NULL}};
 
-static bool read(const struct kt_server *server, const json_t *body, struct text *text,
+static bool read(struct kt_exchange *exchange, const json_t *body, struct text *text,
                  struct kt_problem *problem)
 {
-    return body && kt_fields_read(body, fields, text, problem) &&
-           kt_ask_check_model(server, text->model, problem);
+    return body && kt_fields_read(body, fields, text, problem) && kt_models_choose(exchange, body, problem);
 }
 
 /* ---- ids of text ---- */
@@ -43,7 +42,7 @@ static bool find_text(const json_t *body, struct kt_text_part *part, struct kt_p
     return true;
 }
 
-static bool encode(struct kt_server *server, const json_t *body, const struct text *text, int32_t **ids,
+static bool encode(struct kt_served *model, const json_t *body, const struct text *text, int32_t **ids,
                    uint64_t *n_ids, struct kt_problem *problem)
 {
     struct kt_chat_prompt prompt = {.rendering = NULL};
@@ -53,7 +52,7 @@ static bool encode(struct kt_server *server, const json_t *body, const struct te
     uint64_t n_parts = 1;
     uint32_t flags = KT_ENCODE_BOS;
     if (text->messages) {
-        if (!kt_chat_render(server, body, &prompt, problem))
+        if (!kt_chat_render(model, body, &prompt, problem))
             return false;
         parts = prompt.parts;
         n_parts = prompt.n_parts;
@@ -62,20 +61,19 @@ static bool encode(struct kt_server *server, const json_t *body, const struct te
     } else if (!text->add_special || !text->add_special_tokens) {
         flags = 0;
     }
-    bool done =
-        kt_tokenizer_encode(server->loaded.tokenizer, parts, n_parts, flags, ids, n_ids, &error) == KT_OK ||
-        kt_problem_error(problem, 400, &error);
+    bool done = kt_tokenizer_encode(model->tokenizer, parts, n_parts, flags, ids, n_ids, &error) == KT_OK ||
+                kt_problem_error(problem, 400, &error);
     kt_chat_prompt_free(&prompt);
     return done;
 }
 
-static json_t *list_ids(const struct kt_server *server, const int32_t *ids, uint64_t n_ids, bool with_pieces)
+static json_t *list_ids(const struct kt_served *model, const int32_t *ids, uint64_t n_ids, bool with_pieces)
 {
     json_t *list = json_array();
     for (uint64_t i = 0; list && i < n_ids; i++) {
         struct kt_token token;
         json_t *item = json_integer(ids[i]);
-        if (with_pieces && kt_tokenizer_token(server->loaded.tokenizer, ids[i], &token, NULL) == KT_OK)
+        if (with_pieces && kt_tokenizer_token(model->tokenizer, ids[i], &token, NULL) == KT_OK)
             item = json_pack("{s:o, s:o}", "id", item, "piece", kt_json_text(token.text, token.length));
         if (json_array_append_new(list, item) != 0) {
             json_decref(list);
@@ -87,27 +85,27 @@ static json_t *list_ids(const struct kt_server *server, const int32_t *ids, uint
 
 bool kt_answer_tokenize(struct kt_exchange *exchange)
 {
-    struct kt_server *server = exchange->server;
     struct text text = {.add_special = true, .add_special_tokens = true};
     struct kt_problem problem;
     int32_t *ids;
     uint64_t n_ids;
     json_t *body = kt_body_parse(exchange, &problem);
-    bool done = read(server, body, &text, &problem) && encode(server, body, &text, &ids, &n_ids, &problem);
+    bool done =
+        read(exchange, body, &text, &problem) && encode(exchange->model, body, &text, &ids, &n_ids, &problem);
     json_decref(body);
     kt_body_done(exchange);
     if (!done)
         return kt_reply_problem(exchange, &problem);
     json_t *reply = json_pack("{s:I, s:I, s:o}", "count", (json_int_t)n_ids, "max_model_len",
-                              (json_int_t)server->model_info.max_tokens, "tokens",
-                              list_ids(server, ids, n_ids, text.with_pieces));
+                              (json_int_t)exchange->model->info.max_tokens, "tokens",
+                              list_ids(exchange->model, ids, n_ids, text.with_pieces));
     kt_ids_free(ids);
     return kt_reply_json(exchange, 200, reply);
 }
 
 /* ---- text of ids ---- */
 
-static bool decode(struct kt_server *server, const struct text *text, char **decoded, uint64_t *length,
+static bool decode(struct kt_served *model, const struct text *text, char **decoded, uint64_t *length,
                    struct kt_problem *problem)
 {
     struct kt_error error;
@@ -115,11 +113,10 @@ static bool decode(struct kt_server *server, const struct text *text, char **dec
     uint64_t n_ids;
     if (!text->tokens)
         return kt_problem_field(problem, "tokens", "'tokens' is missing");
-    if (!kt_ask_read_ids(server, text->tokens, "tokens", &ids, &n_ids, problem))
+    if (!kt_ask_read_ids(model, text->tokens, "tokens", &ids, &n_ids, problem))
         return false;
-    bool done =
-        kt_tokenizer_decode(server->loaded.tokenizer, ids, n_ids, 0, decoded, length, &error) == KT_OK ||
-        kt_problem_error(problem, 400, &error);
+    bool done = kt_tokenizer_decode(model->tokenizer, ids, n_ids, 0, decoded, length, &error) == KT_OK ||
+                kt_problem_error(problem, 400, &error);
     free(ids);
     return done;
 }
@@ -131,8 +128,8 @@ bool kt_answer_detokenize(struct kt_exchange *exchange)
     char *decoded;
     uint64_t length;
     json_t *body = kt_body_parse(exchange, &problem);
-    bool done = read(exchange->server, body, &text, &problem) &&
-                decode(exchange->server, &text, &decoded, &length, &problem);
+    bool done =
+        read(exchange, body, &text, &problem) && decode(exchange->model, &text, &decoded, &length, &problem);
     json_decref(body);
     kt_body_done(exchange);
     if (!done)
@@ -152,8 +149,8 @@ bool kt_answer_apply_template(struct kt_exchange *exchange)
     struct kt_problem problem;
     json_t *body = kt_body_parse(exchange, &problem);
     struct text text = {.model = NULL};
-    bool done = read(exchange->server, body, &text, &problem) &&
-                kt_chat_render(exchange->server, body, &prompt, &problem);
+    bool done =
+        read(exchange, body, &text, &problem) && kt_chat_render(exchange->model, body, &prompt, &problem);
     json_decref(body);
     kt_body_done(exchange);
     if (!done)

@@ -59,13 +59,13 @@ static bool note(const char *what, const char *name)
     return goes_on;
 }
 
-void kt_ask_note(const struct kt_server *server, const char *what, const char *name)
+void kt_ask_note(const struct kt_served *model, const char *what, const char *name)
 {
-    if (server->log >= KT_SERVE_LOG_ACCESS)
+    if (model->server->log >= KT_SERVE_LOG_ACCESS)
         (void)note(what, name);
 }
 
-bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct kt_problem *problem)
+bool kt_ask_check_unknown(const struct kt_served *model, json_t *body, struct kt_problem *problem)
 {
     bool is_strict = json_is_true(json_object_get(body, "strict"));
     const char *name;
@@ -76,7 +76,7 @@ bool kt_ask_check_unknown(const struct kt_server *server, json_t *body, struct k
         if (is_strict)
             return kt_problem_field(problem, "strict", "'%.80s' is not known here, and 'strict' is true",
                                     name);
-        if (server->log < KT_SERVE_LOG_ACCESS || !note("a field", name))
+        if (model->server->log < KT_SERVE_LOG_ACCESS || !note("a field", name))
             break;
     }
     return true;
