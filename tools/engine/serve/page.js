@@ -1,13 +1,13 @@
 "use strict";
 const $ = id => document.getElementById(id);
 const FIELDS = ["system", "temperature", "top_p", "max_tokens"];
-let talks = [], messages = [], running = null;
+let talks = [], messages = [], running = null, wanted = "";
 
 // ---- what is kept: conversations and settings, but no key ----
 
 function save() {
   talks = talks.filter(t => t.messages.length || t.messages === messages).slice(-50);
-  const kept = { talks, now: talks.findIndex(t => t.messages === messages) };
+  const kept = { talks, now: talks.findIndex(t => t.messages === messages), model: wanted };
   for (const name of FIELDS) kept[name] = $(name).value;
   for (;;)
     try {
@@ -25,6 +25,7 @@ function load() {
     kept = JSON.parse(localStorage.getItem("kt")) || {};
   } catch (error) { }
   for (const name of FIELDS) $(name).value = kept[name] || "";
+  wanted = kept.model;
   talks = (kept.talks || []).filter(t => Array.isArray(t.messages));
   open(talks[kept.now]);
 }
@@ -203,6 +204,7 @@ function busy(is) {
 function request() {
   const body = { messages: messages.map(m => ({ role: m.role, content: m.content })), stream: true,
     stream_options: { include_usage: true, continuous_usage_stats: true } };
+  if (!$("models").hidden) body.model = $("models").value;
   if ($("system").value) body.messages.unshift({ role: "system", content: $("system").value });
   for (const name of FIELDS.slice(1))
     if ($(name).value !== "") body[name] = Number($(name).value);
@@ -310,6 +312,10 @@ $("talks").onchange = () => {
   open(talks[Number($("talks").value)]);
   save();
 };
+$("models").onchange = () => {
+  wanted = document.title = $("models").value;
+  save();
+};
 for (const name of FIELDS) $(name).onchange = save;
 $("say").onkeydown = event => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -320,6 +326,16 @@ $("say").onkeydown = event => {
 
 // ---- the server: asked again and again, so that its end and its return are seen ----
 
+// Of several models one can be chosen; further names of the same one are left out.
+function offer(models) {
+  const names = models.filter(m => m.root === m.id).map(m => m.id);
+  $("models").replaceChildren(...names.map(name => new Option(name)));
+  if (names.includes(wanted)) $("models").value = wanted;
+  $("models").hidden = names.length < 2;
+  $("model").hidden = names.length > 1;
+  $("model").textContent = document.title = $("models").value;
+}
+
 async function look() {
   let wait = 1000;
   try {
@@ -327,7 +343,7 @@ async function look() {
     const isOk = health.status === "ok";
     if (isOk && $("state").textContent !== "ok") {
       const models = await fetch("v1/models", { headers: headers() });
-      if (models.ok) $("model").textContent = document.title = (await models.json()).data[0].id;
+      if (models.ok) offer((await models.json()).data);
       else $("settings").open = true;
     }
     $("state").textContent = health.progress === undefined ? health.status
