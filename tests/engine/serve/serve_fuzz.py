@@ -14,7 +14,7 @@ from serve_client import Server, check, equal, finish
 port, count, seed = (int(word) for word in sys.argv[1:4])
 server = Server(port)
 PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
-         "/tokenize", "/detokenize", "/apply-template", "/v1/models",
+         "/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/embedding", "/api/embed", "/v1/models",
          "/v1/models/x", "/health", "/metrics", "/version", "/", "/nowhere", "*", "http://localhost/health", "https://[::1]:1",
          "http://localhost@x/", "http:///", "HTTP://a.localhost/tokenize"]
 GOOD = [{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temperature": 0},
@@ -29,7 +29,9 @@ GOOD = [{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temp
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]},
                       {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}, {"type": "tool_use", "id": "x",
                                                          "name": "f", "input": {"a": 1}}]},
-                      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "1"}]},
+                      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": [
+                          {"type": "search_result", "content": [{"type": "text", "text": "t"}]}]}, {
+                              "type": "document", "source": {"type": "text", "data": "d"}}]},
                       {"role": "assistant", "content": "So"}], "system": [{"type": "text", "text": "s"}],
          "tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "auto"}, "thinking": {"type": "enabled"},
          "max_tokens": 2, "stop_sequences": ["x"], "stream": True, "output_config": {"effort": "low"}},
@@ -39,6 +41,8 @@ GOOD = [{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temp
                    {"type": "function_call_output", "call_id": "x", "output": "1"}], "instructions": "i",
          "tools": [{"type": "function", "name": "f", "parameters": {}}], "text": {"format": {"type": "text"}},
          "max_output_tokens": 2, "stream": True, "reasoning": {"effort": "low"}, "store": False, "metadata": {}},
+        {"input": ["a", [1, 2]], "encoding_format": "base64", "dimensions": 3, "embd_normalize": 3},
+        {"model": "tiny-moe-q4_k_m", "input": "a", "truncate": False, "dimensions": 2},
         {"tokens": [1, 2, 3]}, {"content": "text", "with_pieces": True, "add_special": False}]
 ODD = [None, True, -1, 0, 1.5, 1e308, 2 ** 62, -2 ** 63, "", "x", "\u0000", "\ud800", "<|im_end|>", [], {}, [[]],
        [None], {"": None}, "a" * 5000, ["x"] * 100, {"type": "json_schema"}, [{}], "\U0001f600", "{{ x }}", "{% for %}"]
@@ -85,7 +89,7 @@ def make_body(rng):
 def make_request(rng):
     body = make_body(rng) if rng.random() < 0.85 else bytes(rng.randrange(256) for _ in range(rng.randrange(200)))
     method = rng.choice(("POST",) * 12 + ("GET", "HEAD", "PUT", "OPTIONS", "DELETE", "TRACE", "x" * 50, "p\xf6st"))
-    path = rng.choice(PATHS[:8] if rng.random() < 0.8 else PATHS)
+    path = rng.choice(PATHS[:11] if rng.random() < 0.8 else PATHS)
     if rng.random() < 0.1:
         path += rng.choice(("/", "?a=b", "%00", "%ff", "/../../etc/passwd", "#", "?" + "q" * 3000, " x", "\t"))
     version = rng.choice(("HTTP/1.1",) * 20 + ("HTTP/1.0", "HTTP/9.9", "HTP", "", "HTTP/1.1\x00"))
