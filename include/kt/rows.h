@@ -250,8 +250,8 @@ enum kt_status kt_rows_multiply(const struct kt_rows *rows, const struct kt_rows
 
 enum kt_routing {
     KT_ROUTING_SOFTMAX =
-        0,                 /**< p = softmax over all experts; w = p                    (Qwen3-MoE, Mixtral) */
-    KT_ROUTING_TOP = 1,    /**< as SOFTMAX, but over the selected: always normalized   (gpt-oss) */
+        0,              /**< p = softmax over all experts; w = p                    (Qwen3-MoE, Mixtral) */
+    KT_ROUTING_TOP = 1, /**< as SOFTMAX, but over the selected: always normalized   (gpt-oss) */
     KT_ROUTING_SIGMOID = 2, /**< p = sigmoid; w = p                      (DeepSeek-V3, GLM-4.5, MiniMax-M2) */
     KT_ROUTING_LOGITS = 3,  /**< p = z; w = sigmoid(z)                                          (Kolibri) */
     KT_ROUTING_MIXER = 4    /**< p = z; w: see below                                   (Phi-3.5-MoE) */
@@ -287,10 +287,10 @@ struct kt_rows_route {
     uint32_t top_k;     /**< 1 to 128, at most the experts of the groups that are kept */
     uint32_t n_groups;  /**< 0 or 1: none; else the experts must divide into them */
     uint32_t top_groups;
-    uint32_t group_score; /**< enum kt_group_score */
-    uint32_t normalize;   /**< not 0: the weights of a row sum up to `scale` */
-    float scale;          /**< 0: 1 */
-    float near;           /**< MIXER; not below 0 */
+    uint32_t group_score;    /**< enum kt_group_score */
+    uint32_t normalize;      /**< not 0: the weights of a row sum up to `scale` */
+    float scale;             /**< 0: 1 */
+    float near;              /**< MIXER; not below 0 */
     const float *logits;     /**< [n_rows][n_experts] */
     int64_t logits_stride;   /**< bytes from row to row; 0: dense */
     const float *correction; /**< [n_experts] (e_score_correction_bias), or NULL */

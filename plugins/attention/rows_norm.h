@@ -170,8 +170,8 @@ INLINE vf apply_gating(uint32_t gating, vf g)
     if (gating == KT_GATING_SILU)
         return vf_sigmoid_times(g, 1.0f);
     if (gating == KT_GATING_GELU) { /* (1 + tanh x) / 2 = 1 / (1 + exp(-2x)); of 2 sqrt(2 / pi) */
-        vf x = vf_mul(vf_mul(g, vf_set(-1.5957691216f)),
-                      vf_fma(vf_mul(g, g), vf_set(0.044715f), vf_set(1.0f)));
+        vf x =
+            vf_mul(vf_mul(g, vf_set(-1.5957691216f)), vf_fma(vf_mul(g, g), vf_set(0.044715f), vf_set(1.0f)));
         return vf_div(g, vf_add(vf_set(1.0f), vf_exp(x)));
     }
     return vf_div(vf_set(1.0f), vf_add(vf_set(1.0f), vf_exp(vf_sub(vf_set(0.0f), g))));

@@ -173,7 +173,8 @@ static void score(const struct kt_rows_route *job, const float *z, float *p, flo
         sum += p[e] = soft ? expf(z[e] - max) : sigmoid(z[e]);
     for (uint32_t e = 0; e < job->n_experts; e++) {
         p[e] /= soft ? sum : 1;
-        choice[e] = (job->routing < KT_ROUTING_LOGITS ? p[e] : z[e]) + (job->correction && !IS(ROUTE_CORRECTION) ? job->correction[e] : 0);
+        choice[e] = (job->routing < KT_ROUTING_LOGITS ? p[e] : z[e]) +
+                    (job->correction && !IS(ROUTE_CORRECTION) ? job->correction[e] : 0);
     }
 }
 

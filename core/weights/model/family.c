@@ -37,9 +37,9 @@ static const struct family {
     {"ffn.experts.", false, {"w1", "w3", "w2"}},                       /* DeepSeek's own */
     {"mixer.experts.", false, {NULL, "up_proj", "down_proj"}},         /* Nemotron-H, without gates */
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
-    {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Gemma 4 */
+    {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Gemma 4 */
     {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Llama 4 */
-    {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}}, /* Aria */
+    {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}},                         /* Aria */
     {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}}, /* Granite */
 };
 

@@ -233,7 +233,8 @@ static void check_gate(const struct kt_rows *rows, unsigned round, uint64_t *see
                 double product = plane_get(&input, r, p, i) * (none ? 1.0 : model_gate(job.gating, g));
                 double y = product + (job.accumulate ? plane_get(&old, r, p, i) : 0.0);
                 ck_near(plane_get(&output, r, p, i), y,
-                        (12 + (job.gating == KT_GATING_GELU ? 6 * fabs(of_exp(g)) : 0)) * UNIT * fabs(product) +
+                        (12 + (job.gating == KT_GATING_GELU ? 6 * fabs(of_exp(g)) : 0)) * UNIT *
+                                fabs(product) +
                             UNIT * fabs(y) + SMALL + 1.01 * rounding_of(output.dtype, y));
             }
     plane_free(&input);

@@ -151,6 +151,31 @@ static void add_fused(bool turned, uint64_t i, uint64_t h, bool bias)
     shard_write(&shard, "model.safetensors");
 }
 
+START_TEST(names_of_fused_experts)
+{
+    static const char *const names[][2] = {
+        {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
+        {"experts.gate_up_proj", "experts.down_proj"},
+        {"feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"},
+        {"mlp.experts.fc1.weight", "mlp.experts.fc2.weight"},
+        {"block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"}};
+    char both[80], down[80];
+    struct kt_moe_info moe;
+    (void)snprintf(both, sizeof both, "model.layers.0.%s", names[_i][0]);
+    (void)snprintf(down, sizeof down, "model.layers.0.%s", names[_i][1]);
+    shard_begin(&shard);
+    shard_add(&shard, both, "BF16", 3, (uint64_t[]){E, 2 * I, H});
+    shard_add(&shard, down, "BF16", 3, (uint64_t[]){E, H, I});
+    shard_write(&shard, "model.safetensors");
+    struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
+    ck_assert_msg(kt_checkpoint_moe(checkpoint, 0, &moe, &problem) == KT_OK, "%s", problem.message);
+    ck_assert_uint_eq(moe.n_experts, E);
+    ck_assert_uint_eq(moe.hidden_size, H);
+    ck_assert_uint_eq(moe.intermediate_size, I);
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
 /* alternate: gate and up rows take turns, as in gpt-oss */
 static void expect_fused(struct kt_checkpoint *checkpoint, bool turned, bool alternate, uint64_t i,
                          uint64_t h)
@@ -473,6 +498,7 @@ int main(void)
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
     tcase_add_loop_test(tests, names_of_every_family, 0, 16);
     tcase_add_loop_test(tests, experts_without_a_gate, 0, 2);
+    tcase_add_loop_test(tests, names_of_fused_experts, 0, 5);
     tcase_add_test(tests, names_that_are_nearly_right);
     tcase_add_loop_test(tests, fused_tensors, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, fused_tensors_of_gpt_oss, KT_IO_MMAP, KT_IO_READ + 1);

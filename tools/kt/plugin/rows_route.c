@@ -162,7 +162,8 @@ static void score(struct rows_case *item, uint32_t row, double *p, double *choic
     }
     for (uint32_t e = 0; e < job->n_experts; e++) {
         p[e] /= soft ? sum : 1;
-        choice[e] = (job->routing < KT_ROUTING_LOGITS ? p[e] : choice[e]) + (job->correction ? (double)job->correction[e] : 0);
+        choice[e] = (job->routing < KT_ROUTING_LOGITS ? p[e] : choice[e]) +
+                    (job->correction ? (double)job->correction[e] : 0);
     }
 }
 

@@ -67,10 +67,10 @@ struct kt_model {
     struct kt_hidden_norm final_norm;
     float *ropes[KT_LAYER_ROPES]; /**< [max_tokens][rotated / 2][2]; NULL: no layer has it */
     struct kt_kv *kv;
-    struct kt_block *blocks; /**< [n_layers] */
+    struct kt_block *blocks;  /**< [n_layers] */
     struct kt_inputs *inputs; /**< of single layers; NULL: none */
-    struct kt_mtp *mtp;      /**< NULL: it was not asked for, or there is none */
-    struct kt_kv *mtp_kv;    /**< its cache: sequences are behind those of sessions, see mtp.c */
+    struct kt_mtp *mtp;       /**< NULL: it was not asked for, or there is none */
+    struct kt_kv *mtp_kv;     /**< its cache: sequences are behind those of sessions, see mtp.c */
     struct kt_model_plan plan;
     uint64_t weight_size;               /**< bytes */
     uint64_t dense_bytes, expert_bytes; /**< of weights, which products read */

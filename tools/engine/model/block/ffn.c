@@ -17,7 +17,7 @@ struct network {
 };
 
 struct kt_ffn {
-    struct network dense;     /* the layer's, or the experts' shared one, or the one beside them */
+    struct network dense; /* the layer's, or the experts' shared one, or the one beside them */
     struct kt_hidden_norm dense_after, experts_before, experts_after, router_before;
     float *expert_scales;     /* [n_experts], or NULL */
     float *shared_gate;       /* [hidden_size], or NULL */
@@ -271,9 +271,9 @@ static enum kt_status run_network(const struct kt_slice *s, struct kt_error *err
 {
     float *const *b = s->model->buffers;
     const struct network *n = &s->block->ffn->dense;
-    const struct kt_linear_output both[] = {
-        kt_slice_output(n->both ? n->both : n->gate, b[KT_BUFFER_GATE], false),
-        kt_slice_output(n->up, b[KT_BUFFER_UP], false)};
+    const struct kt_linear_output both[] = {kt_slice_output(n->both ? n->both : n->gate, b[KT_BUFFER_GATE],
+                                                            false),
+                                            kt_slice_output(n->up, b[KT_BUFFER_UP], false)};
     const struct kt_linear_output down = kt_slice_result(s, KT_HALF_FFN, n->down);
     enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], both, n->both ? 1 : 2, error);
     if (status == KT_OK)
@@ -437,8 +437,7 @@ static enum kt_status settle_dense(const struct kt_slice *s, struct kt_range tok
                                 error);
 }
 
-static enum kt_status settle_experts(const struct kt_slice *s, struct kt_range tokens,
-                                     struct kt_error *error)
+static enum kt_status settle_experts(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
     uint64_t size = s->model->config.hidden_size, n = (tokens.end - tokens.begin) * size;
     float *f = s->model->buffers[KT_BUFFER_RESULT] + tokens.begin * size;

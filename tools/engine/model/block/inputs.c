@@ -37,7 +37,8 @@ enum kt_status kt_inputs_load(struct kt_model *m, struct kt_error *error)
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, table, &inputs->table, NULL, error);
     if (status == KT_OK && (inputs->table.cols != width || inputs->table.rows < m->vocabulary))
         return kt_engine_fail(error, KT_E_FORMAT,
-                              "%s has %" PRIu64 " rows of %" PRIu64 " numbers; %" PRIu64 " tokens and %u layers "
+                              "%s has %" PRIu64 " rows of %" PRIu64 " numbers; %" PRIu64
+                              " tokens and %u layers "
                               "of %u numbers need %" PRIu64,
                               table, inputs->table.rows, inputs->table.cols, m->vocabulary, c->n_layers,
                               c->input_size, width);
