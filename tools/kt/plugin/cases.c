@@ -65,11 +65,13 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
     shape->has_bias = biases[kind % 6];
 }
 
-/* Another one for each format and kind, and for kinds that are 6 apart. */
+/* Another one for each format and kind, and for kinds that are 6 apart; the first kinds of f32 have those of
+ * plugin ABI 1.0. */
 static uint32_t choose_activation(const struct plugin_run *run, uint32_t dtype, unsigned kind)
 {
-    return pick_activation(
-        run->plugin->abi_minor < ACTIVATION_MINOR ? kind % 3 : (kind + kind / 6 + dtype) % N_ACTIVATIONS);
+    return pick_activation(run->plugin->abi_minor < ACTIVATION_MINOR
+                               ? kind % 3
+                               : (kind + kind / 6 + dtype - KT_DTYPE_F32) % N_ACTIVATIONS);
 }
 
 /* A linear has any number of rows. */
