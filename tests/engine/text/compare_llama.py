@@ -107,7 +107,8 @@ def vocabularies(texts):
     merges += [("\n" * left, "\n" * right) for size in range(2, 33) for left in range(1, size) for right in [size - left]]
     tokens += ["\n" * i for i in range(1, 33)]
     yield {KEY + "tokens": (TEXT, hexes + tokens + ["<|begin|>"]),
-           KEY + "token_type": (I32, [6] * 256 + [1] * len(tokens) + [3]), KEY + "bos_token_id": (U32, 256 + len(tokens)), KEY + "merges": (TEXT, [" ".join(pair) for pair in merges])}
+           KEY + "token_type": (I32, [6] * 256 + [1] * len(tokens) + [3]), KEY + "bos_token_id": (U32, 256 + len(tokens)),
+           KEY + "merges": (TEXT, [" ".join(pair) for pair in merges])}
 
 
 def sentencepiece(name, texts, adds_space):
