@@ -19,7 +19,7 @@ static void read_olmo3(struct kt_settings *s, struct kt_engine_config *c)
     bool is_olmo3 = strcmp(s->architecture, "Olmo3ForCausalLM") == 0;
     const json_t *types = json_object_get(kt_settings_json(s, "rope_parameters"), "full_attention");
     read_olmo2(s, c);
-    if (is_olmo3 || kt_settings_uint(s, "attention.sliding_window", NULL, 0) > 0)
+    if (is_olmo3 || kt_settings_has(s, "attention.sliding_window", NULL))
         kt_engine_config_windows(s, c, 4);
     if (is_olmo3 && !types) {
         c->window_rope.scaling = KT_ROPE_PLAIN;
