@@ -153,12 +153,13 @@ static void add_fused(bool turned, uint64_t i, uint64_t h, bool bias)
 
 START_TEST(names_of_fused_experts)
 {
-    static const char *const names[][2] = {
-        {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
-        {"experts.gate_up_proj", "experts.down_proj"},
-        {"feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"},
-        {"mlp.experts.fc1.weight", "mlp.experts.fc2.weight"},
-        {"block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"}};
+    static const char *const names[][2] = {{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
+                                           {"experts.gate_up_proj", "experts.down_proj"},
+                                           {"feed_forward.experts.gate_up_proj",
+                                            "feed_forward.experts.down_proj"},
+                                           {"mlp.experts.fc1.weight", "mlp.experts.fc2.weight"},
+                                           {"block_sparse_moe.input_linear.weight",
+                                            "block_sparse_moe.output_linear.weight"}};
     char both[80], down[80];
     struct kt_moe_info moe;
     (void)snprintf(both, sizeof both, "model.layers.0.%s", names[_i][0]);
