@@ -364,7 +364,7 @@ complete -c kt -n '__kt_verb stats' -l experts -d 'show one row per expert'
 complete -c kt -n '__kt_verb stats' -s o -l output -r -F -d 'write the sum to this file of statistics'
 complete -c kt -n '__kt_verb stats' -F
 complete -c kt -n '__kt_verb template' -s r -l request -r -F -d 'render the JSON object in FILE (-: standard input): messages, tools, add_generation_prompt and other variables of the template'
-complete -c kt -n '__kt_verb template' -l chat-template -r -F -d 'use this template instead of the model\'s: a file, or one of the built-in templates chatml, llama3, mistral and deepseek'
+complete -c kt -n '__kt_verb template' -l chat-template -r -F -d 'use this template instead of the model\'s: a file, or one of the built-in templates chatml, llama3, mistral, deepseek and gemma'
 complete -c kt -n '__kt_verb template' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb tokenize' -s f -l file -r -F -d 'read the text from FILE (-: standard input)'
 complete -c kt -n '__kt_verb tokenize' -l pieces -d 'show each token'

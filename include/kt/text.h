@@ -194,7 +194,7 @@ enum kt_status kt_template_create(const char *source, uint64_t length, const cha
  * built-in one that matches its control tokens. KT_E_NOT_FOUND: the message lists the available ones. */
 enum kt_status kt_template_open(const struct kt_tokenizer *tokenizer, const char *name,
                                 struct kt_template **chat, struct kt_error *error);
-/** A built-in template: "chatml", "llama3", "mistral", "deepseek". */
+/** A built-in template: "chatml", "llama3", "mistral", "deepseek", "gemma". */
 enum kt_status kt_template_builtin(const char *family, struct kt_template **chat, struct kt_error *error);
 /** The names of built-in templates, 0 .. n - 1; NULL above. Static. */
 const char *kt_template_builtin_name(size_t index);

@@ -538,9 +538,11 @@ START_TEST(builtins)
         "<|end_header_id|>\n\nD<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
     builtin("mistral", "<s>[INST] S\n\nAB [/INST] C</s>[INST] D [/INST]");
     builtin("deepseek", "<s>S<｜User｜>AB<｜Assistant｜>C<｜end▁of▁sentence｜><｜User｜>D<｜Assistant｜>");
-    for (size_t i = 0; i < 4; i++)
+    builtin("gemma", "<s><start_of_turn>user\nS\n\nAB<end_of_turn>\n<start_of_turn>model\nC<end_of_turn>\n"
+                     "<start_of_turn>user\nD<end_of_turn>\n<start_of_turn>model\n");
+    for (size_t i = 0; i < 5; i++)
         ck_assert_ptr_nonnull(kt_template_builtin_name(i));
-    ck_assert_ptr_null(kt_template_builtin_name(4));
+    ck_assert_ptr_null(kt_template_builtin_name(5));
 }
 END_TEST
 

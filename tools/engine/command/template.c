@@ -19,7 +19,7 @@ static const struct kt_cli_option options[] =
                  "add_generation_prompt and other variables of the template"),
      OPTION_TEXT("chat-template", 0, chat_template, "FILE",
                  "use this template instead of the model's: a file, or one of the built-in templates "
-                 "chatml, llama3, mistral and deepseek"),
+                 "chatml, llama3, mistral, deepseek and gemma"),
      {.name = NULL}};
 const struct kt_cli_command kt_template_command =
     {.usage = "MODEL [OPTION]...",

@@ -70,15 +70,32 @@ static const char deepseek[] =
             "{%- endfor -%}\n"
             "{%- if add_generation_prompt -%}{{- '<｜Assistant｜>' -}}{%- endif -%}\n";
 
+/* Gemma 1 to 3: a system message goes before the user's first one. */
+static const char gemma[] = TEXT_OF
+    "{{- bos_token -}}\n"
+    "{%- set ns = namespace(system='') -%}\n"
+    "{%- for message in messages -%}\n"
+    "    {%- if message.role == 'system' -%}\n"
+    "        {%- set ns.system = ns.system + text_of(message.content) + '\\n\\n' -%}\n"
+    "    {%- elif message.role == 'user' or message.role == 'assistant' -%}\n"
+    "        {{- '<start_of_turn>' + ('model' if message.role == 'assistant' else 'user') + '\\n' -}}\n"
+    "        {{- ns.system if message.role == 'user' -}}\n"
+    "        {{- text_of(message.content)|trim + '<end_of_turn>\\n' -}}\n"
+    "        {%- set ns.system = '' if message.role == 'user' else ns.system -%}\n"
+    "    {%- else -%}\n"
+    "        {{- raise_exception('Only the roles system, user and assistant are supported.') -}}\n"
+    "    {%- endif -%}\n"
+    "{%- endfor -%}\n"
+    "{%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}\n";
+
 static const struct {
     const char *name;
     const char *token; /* a vocabulary with this one speaks it */
     const char *source;
 } families[] = {
-    {"chatml", "<|im_start|>", chatml},
-    {"llama3", "<|start_header_id|>", llama3},
-    {"mistral", "[INST]", mistral},
-    {"deepseek", "<｜Assistant｜>", deepseek},
+    {"chatml", "<|im_start|>", chatml},  {"llama3", "<|start_header_id|>", llama3},
+    {"mistral", "[INST]", mistral},      {"deepseek", "<｜Assistant｜>", deepseek},
+    {"gemma", "<start_of_turn>", gemma},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
@@ -103,7 +120,7 @@ enum kt_status kt_template_builtin(const char *family, struct kt_template **chat
         (void)snprintf(name, sizeof name, "built-in %s", family);
         return kt_template_create(families[i].source, strlen(families[i].source), name, chat, error);
     }
-    return kt_engine_fail(error, KT_E_NOT_FOUND,
-                          "no built-in template '%.100s'; there are chatml, llama3, mistral and deepseek",
-                          family);
+    return kt_engine_fail(
+        error, KT_E_NOT_FOUND,
+        "no built-in template '%.100s'; there are chatml, llama3, mistral, deepseek and gemma", family);
 }

@@ -27,7 +27,7 @@ static enum kt_status open_builtin(const struct kt_tokenizer *tokenizer, struct 
     return kt_engine_fail(
         error, KT_E_NOT_FOUND,
         "the model has no chat template, and its vocabulary no control token of a built-in one "
-        "(chatml, llama3, mistral, deepseek); name one, or a file");
+        "(chatml, llama3, mistral, deepseek, gemma); name one, or a file");
 }
 
 enum kt_status kt_template_open(const struct kt_tokenizer *tokenizer, const char *name,
