@@ -160,85 +160,6 @@ START_TEST(biases)
 }
 END_TEST
 
-START_TEST(activations)
-{
-    struct model model = MODEL_INIT;
-    struct kt_moe_info moe;
-    struct kt_expert experts[2];
-    struct kt_checkpoint *checkpoint;
-    static const char *const swigluoai[] = {"gpt-oss", "minimax-m3"};
-    for (int i = 0; i < 2; i++) {
-        model.architecture = swigluoai[i];
-        checkpoint = open_model(&model, KT_IO_MMAP);
-        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-        ck_assert_uint_eq(moe.activation, KT_ACTIVATION_SWIGLUOAI);
-        ck_assert_float_eq(moe.alpha, 1.702f);
-        ck_assert_float_eq(moe.limit, 7.0f);
-        kt_checkpoint_close(checkpoint);
-    }
-    model.architecture = "gemma4";
-    checkpoint = open_model(&model, KT_IO_MMAP);
-    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-    ck_assert_uint_eq(moe.activation, KT_ACTIVATION_GELU_TANH);
-    kt_checkpoint_close(checkpoint);
-    /* The same key is a limit before silu, or after it. */
-    static const char *const clamped[] = {"deepseek4", "step35"};
-    for (int i = 0; i < 4; i++) {
-        const char *const clamps[] = {"deepseek4.swiglu_clamp_exp", "step35.swiglu_clamp_exp"};
-        model.architecture = clamped[i % 2];
-        model.extra_key = i < 2 ? clamps[i] : NULL;
-        checkpoint = open_model(&model, i % 2 ? KT_IO_READ : KT_IO_MMAP);
-        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-        ck_assert_uint_eq(moe.activation, i >= 2   ? KT_ACTIVATION_SILU
-                                          : i == 0 ? KT_ACTIVATION_SWIGLU
-                                                   : KT_ACTIVATION_SWIGLUSTEP);
-        ck_assert_float_eq(moe.limit, i < 2 ? 7.0f : 0);
-        kt_checkpoint_close(checkpoint);
-    }
-    /* Experts without a gate. */
-    model.architecture = "nemotron_h_moe";
-    model.extra_key = NULL;
-    expect(&model, KT_E_FORMAT,
-           "\"blk.0.ffn_gate_exps.weight\" has a gate, but experts of architecture nemotron_h_moe have none");
-    model.no_gate = 1;
-    checkpoint = open_model(&model, KT_IO_MMAP);
-    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-    ck_assert(moe.activation == KT_ACTIVATION_RELU2 && moe.dtype[KT_GATE] == KT_DTYPE_NONE);
-    ck_assert(moe.n_experts == 2 && moe.dtype[KT_UP] == KT_DTYPE_Q4_0);
-    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, 2, &error), KT_OK);
-    ck_assert(!experts[1].gate.data && experts[1].up.data && experts[1].down.data);
-    kt_checkpoint_close(checkpoint);
-    model.architecture = "testmoe";
-    expect(&model, KT_E_FORMAT, "blk.0.ffn_gate_exps.weight is missing");
-    model.no_gate = 0;
-    model.architecture = "step35";
-    model.extra_key = "step35.swiglu_clamp_exp";
-    model.extra_count = 4;
-    checkpoint = open_model(&model, KT_IO_MMAP);
-    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-    ck_assert_uint_eq(moe.activation, KT_ACTIVATION_SILU);
-    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 3, &moe, &error), KT_OK);
-    ck_assert(moe.activation == KT_ACTIVATION_SWIGLUSTEP && moe.limit == 7.0f);
-    kt_checkpoint_close(checkpoint);
-    model.extra_count = 3;
-    expect(&model, KT_E_FORMAT,
-           "is array of f32 of 3 elements; an f32, or one for each layer up to 3, is needed");
-    model.extra_count = 0;
-    /* What no activation stands for is listed, but its experts are not handed out. */
-    static const char *const keys[] = {NULL, NULL, NULL, "testmoe.swiglu_clamp_exp"};
-    static const char *const architectures[] = {"grok", "kimi-k3", "smallthinker", "testmoe"};
-    for (int i = 0; i < 4; i++) {
-        model.architecture = architectures[i];
-        model.extra_key = keys[i];
-        checkpoint = open_model(&model, KT_IO_MMAP);
-        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-        ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, 2, &error), KT_E_UNSUPPORTED);
-        ck_assert_ptr_nonnull(strstr(error.message, i == 1 ? "use situ" : "is not supported"));
-        kt_checkpoint_close(checkpoint);
-    }
-}
-END_TEST
-
 START_TEST(contradictions)
 {
     struct model good = MODEL_INIT, model = good;
@@ -618,7 +539,6 @@ int main(void)
     tcase_add_loop_test(tests, model_of_two_layers, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, fused_gate_and_up, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, biases, KT_IO_MMAP, KT_IO_READ + 1);
-    tcase_add_test(tests, activations);
     tcase_add_test(tests, contradictions);
     tcase_add_test(tests, large_models);
     tcase_add_test(tests, metadata_that_is_missing);
