@@ -132,8 +132,8 @@ static enum kt_status submit(struct engine *e, struct answer *a, const json_t *m
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the prompt");
     params.parse_arguments = !e->chat_info.wants_text;
     params.tidy_messages = 1;
-    enum kt_status status =
-        kt_prompt_ids(e->loaded.tokenizer, e->chat, variables, &params, &ids, &request.n_ids, &thought, error);
+    enum kt_status status = kt_prompt_ids(e->loaded.tokenizer, e->chat, variables, &params, &ids,
+                                          &request.n_ids, &thought, error);
     json_decref(variables);
     parser.format = kt_chat_format(e->chat_info.format, false);
     parser.starts_reasoning = thought == KT_THOUGHT_BEGUN;
