@@ -45,8 +45,8 @@ static int count_methods(const struct check *check)
 /* Weights as the methods want them. */
 static void prepare_weights(struct check *check, enum kt_stage stage)
 {
-    for (int p = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP);
-         p++) {
+    int first = stage == KT_STAGE_DOWN ? KT_DOWN : (int)check_first_projection(check);
+    for (int p = first; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP); p++) {
         if (check->model->scaled)
             model_read_groups(check, (enum kt_projection)p);
         if (count_methods(check) > 1)

@@ -276,7 +276,7 @@ done
 kt run "$model" --dry-run --gpu-experts 1
 exits 2
 warns '--gpu-experts is for --engine sglang only'
-kt run "$model" x
+run "$model" x --dry-run
 exits 2
 run --dry-run
 exits 2
