@@ -17,13 +17,22 @@ paths = [os.path.join(folder, name + ".gguf") for name in names]
 os.link(model, paths[0]) if os.stat(model).st_dev == os.stat(folder).st_dev else shutil.copy(model, paths[0])
 for path in paths[1:]:
     os.link(paths[0], path)
-plan = json.loads(subprocess.run([kt, "run", *paths, "--dry-run", "--format", "json"], capture_output=True, check=True).stdout)
-equal([row["name"] for row in plan["rows"]], names, "the plan")
-size = plan["rows"][0]["total_bytes"]
 
 
-def room_for(n):
-    return "--max-memory", str(int(size * (n + 0.5)))
+def plan(*options):
+    """What a model takes."""
+    command = [kt, "run", *paths, "--dry-run", "--format", "json", *options]
+    rows = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["rows"]
+    equal([row["name"] for row in rows], names, "the plan")
+    return rows[0]["total_bytes"]
+
+
+size = plan()
+
+
+def room_for(n, *options):
+    """Those options, and room for so many models that have them."""
+    return "--max-memory", str(int((plan(*options) if options else size) * (n + 0.5))), *options
 
 
 def ask(server, name, n=2, **more):
@@ -216,7 +225,7 @@ def check_crowd(server, room):
         equal(loaded(server), ["one", "three"], "the least recently used one is unloaded")
 
 
-with Process(paths[1], *room_for(1), "--context", "512", served=paths[0]) as server:
+with Process(paths[1], *room_for(1, "--context", "512"), served=paths[0]) as server:
     check_lists(server)
     check_unload(server)
     check_failure(server)
