@@ -59,10 +59,12 @@ static double read_group(const struct kt_scales *scales, uint64_t row, uint64_t 
     return (double)value;
 }
 
-/* Does the level take subnormal factors, products or sums for 0? */
+bool check_drops_subnormal;
+
+/* Does the level, or the mode, take subnormal factors, products or sums for 0? */
 static bool flushes(const struct check *check)
 {
-    return model_lists(check->model->own_order, check->level);
+    return check_drops_subnormal || model_lists(check->model->own_order, check->level);
 }
 
 /* What of the sums is not relative to them: results below the least normal float32, and for levels that
@@ -202,6 +204,8 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
         terms += group.terms;
         x_all += group.x_sum;
         factors += fabs(scale) * group.codes;
+        if (check_drops_subnormal) /* a scale may be read as 0 */
+            factors += group.products + offset * group.x_sum;
     }
     return (struct value){sum, HALF_ULP * (errors + ((double)groups + 2) * terms) +
                                    find_least(check, x_all + factors, k)};

@@ -45,6 +45,7 @@ static int count_methods(const struct check *check)
 /* Weights as the methods want them. */
 static void prepare_weights(struct check *check, enum kt_stage stage)
 {
+    check_exactly();
     int first = stage == KT_STAGE_DOWN ? KT_DOWN : (int)check_first_projection(check);
     for (int p = first; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP); p++) {
         if (check->model->scaled)
@@ -70,6 +71,7 @@ static void read_source_row(const struct check *check, enum kt_stage stage, uint
 static bool check_act_row(const struct check *check, enum kt_projection projection, const uint8_t *act,
                           const float *x, double *used)
 {
+    check_exactly();
     int methods = count_methods(check), right = 0;
     for (int method = METHOD_CODES; method < methods; method++)
         right += check->model->read_row(&check->layout, projection, act, x, (enum method)method, used);
@@ -201,6 +203,7 @@ static struct value dot(const struct check *check, enum kt_projection projection
 static bool predict_row(const struct check *check, enum kt_stage stage, const uint8_t *act, const float *x,
                         enum method method, struct value *wanted)
 {
+    check_exactly();
     const struct kt_shape *shape = &check->layout.shape;
     bool down = stage == KT_STAGE_DOWN;
     bool gated = check_first_projection(check) == KT_GATE;

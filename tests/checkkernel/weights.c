@@ -212,6 +212,7 @@ void check_cut(struct check *check)
 
 void check_weights(struct check *check)
 {
+    check_exactly();
     const struct kt_shape *shape = &check->layout.shape;
     const struct kt_expert *expert = &check->source.expert;
     for (int p = (int)check_first_projection(check); p <= KT_DOWN; p++) {
@@ -260,7 +261,8 @@ static uint32_t find_bad(uint32_t dtype, bool infinite, uint8_t bad[4])
 void check_refused(struct check *check)
 {
     const struct kt_expert *expert = &check->source.expert;
-    uint32_t first = check_first_projection(check), p = first + random_below(&check->random, 3 - first);
+    uint32_t first = check_first_projection(check);
+    uint32_t p = check_linear(check) ? KT_DOWN : first + random_below(&check->random, 3 - first);
     enum kt_stage stage = p == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     const struct kt_view *view = check_view(check, (enum kt_projection)p);
     const struct kt_scales *scales = &view->scales;
