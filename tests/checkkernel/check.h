@@ -101,9 +101,11 @@ void model_fix_row(const struct check *check, uint64_t k, double *x);
 /* Likewise for weights with scales: row `row` of a projection of the case, x from model_fix_row. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x);
-/* The model is computed with subnormal numbers, in whatever mode plugins are called. */
+/* mode.c: with --no-subnormal plugins are called in a mode that reads subnormal numbers as 0, as some
+ * programs have it; the model is always computed with them. */
+extern bool check_drops_subnormal;
+void check_in_mode(void);
 void check_exactly(void);
-extern bool check_drops_subnormal; /* --no-subnormal */
 /* Before that: scales and zeros of a projection, each of which all rows of activations need. */
 void model_read_groups(struct check *check, enum kt_projection projection);
 /* Likewise with weights that are rounded to bfloat16: model_round() has done it. */

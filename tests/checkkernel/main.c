@@ -21,9 +21,6 @@
 #include "tests/checkkernel/recorded.h"
 
 #include <dlfcn.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,27 +100,12 @@ void check_fail(struct check *check, const char *format, ...)
     va_end(arguments);
 }
 
-static void set_mode(bool reads_subnormal)
-{
-#ifdef __SSE2__
-    if (check_drops_subnormal)
-        _mm_setcsr(reads_subnormal ? _mm_getcsr() & ~0x40u : _mm_getcsr() | 0x40u);
-#else
-    (void)reads_subnormal;
-#endif
-}
-
 /* A debugger says more. */
 void check_enter(const struct check *check, const char *function)
 {
     (void)check;
     (void)function;
-    set_mode(false);
-}
-
-void check_exactly(void)
-{
-    set_mode(true);
+    check_in_mode();
 }
 
 static uint32_t count_dtypes(const struct model *model)
@@ -453,12 +435,6 @@ static unsigned run_cases(struct run *run, void *const *instance)
     return levels;
 }
 
-/* The mode that some programs compute in: subnormal numbers are read as 0. Plugins are called in it. */
-static void drop_subnormal(void)
-{
-    check_drops_subnormal = true;
-}
-
 struct files {
     const char *plugin, *record, *known; /* NULL: not given */
 };
@@ -496,7 +472,7 @@ static bool parse(int argc, char **argv, struct run *run, struct files *files)
         else if (option == 'e')
             run->emulated = true;
         else if (option == 'n')
-            drop_subnormal();
+            check_drops_subnormal = true;
         else if ((option == 'o' || option == 'a') && strchr(optarg, '='))
             run->set[option == 'a'] = optarg;
         else

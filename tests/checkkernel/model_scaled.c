@@ -59,8 +59,6 @@ static double read_group(const struct kt_scales *scales, uint64_t row, uint64_t 
     return (double)value;
 }
 
-bool check_drops_subnormal;
-
 /* Does the level, or the mode, take subnormal factors, products or sums for 0? */
 static bool flushes(const struct check *check)
 {
