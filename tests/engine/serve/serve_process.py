@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 from serve_client import Server, check, equal
 
@@ -41,6 +42,13 @@ class Process(Server):
         if not port:
             sys.exit("no server: " + "".join(self.log))
         super().__init__(port[0])
+
+    def check_logged(self, words, why):
+        """Some line has, or soon will have, the words: an answer may be here before its line is read."""
+        end = time.monotonic() + 60
+        while not any(words in line for line in self.log):
+            check(time.monotonic() < end, why, "".join(self.log)[-2000:])
+            time.sleep(0.01)
 
     def __enter__(self):
         return self

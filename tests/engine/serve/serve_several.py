@@ -106,10 +106,10 @@ def check_failure(server):
     with open(paths[1], "wb") as file:
         file.write(whole[:at] + (4096).to_bytes(4, "little") + whole[at + 4:])
     equal(ask(server, "two")[0], 500, "another model")
-    check(any("its files are of another model" in line for line in server.log), "the log says so")
+    server.check_logged("its files are of another model", "the log says so")
     os.rename(paths[1] + ".away", paths[1])
     equal(ask(server, "two")[0], 200, "when the file is back")
-    check(any(paths[1] + ": " in line for line in server.log), "the log has the reason")
+    server.check_logged(paths[1] + ": ", "the log has the reason")
 
 
 def begin_unread(server):
