@@ -156,7 +156,7 @@ run "$big" --gpu-memory 5G --gpu-prefill-threshold 0 --dry-run
 exits 0
 is_silent
 words "--kt-num-gpu-experts $(fits 5 0.85 65536 1)" "--mem-fraction-static 0.85" "--context-length 32768" \
-    "--chunked-prefill-size 4096" "--kt-cpuinfer 3" "--kt-threadpool-count 1" "--kt-numa-nodes 0"
+    "--chunked-prefill-size 4096" "--kt-cpuinfer 2" "--kt-threadpool-count 1" "--kt-numa-nodes 0"
 says_not 'max-total-tokens\|prefill-token-threshold'
 run "$big" --gpu-memory 4G,4G --gpu-prefill-threshold 0 --dry-run --max-total-tokens 100000 --mem-fraction-static 0.8
 words "--kt-num-gpu-experts $(fits 4 0.8 100000 2)" "--tensor-parallel-size 2" "--max-total-tokens 100000"
@@ -220,9 +220,9 @@ words "--kt-num-gpu-experts $(fits 5 0.85 65536 1)"
 # ---- cores ----
 HWLOC_SYNTHETIC='numa:2 core:4 pu:1'
 run "$big" --dry-run
-words "--kt-threadpool-count 2" "--kt-numa-nodes 0 1" "--kt-cpuinfer 7" # one is for SGLang
+words "--kt-threadpool-count 2" "--kt-numa-nodes 0 1" "--kt-cpuinfer 6" # one is for SGLang, one for CUDA
 run "$big" --dry-run --numa-nodes 1
-words "--kt-threadpool-count 1" "--kt-numa-nodes 1" "--kt-cpuinfer 3"
+words "--kt-threadpool-count 1" "--kt-numa-nodes 1" "--kt-cpuinfer 2"
 run "$big" --dry-run --kt-numa-nodes 1 --kt-numa-nodes 0 --kt-cpuinfer 6
 words "--kt-threadpool-count 2" "--kt-cpuinfer 6"
 run "$big" --dry-run --kt-threadpool-count 1
