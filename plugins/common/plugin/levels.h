@@ -9,9 +9,9 @@
  *       LEVEL(scalar, 0, "scalar"),
  *   };
  *
- * The backend's Makefile fragment defines a LEVEL_ for each level that is built, its header
- * OPS_NAME(level), the name of a level's struct kt_ops. A level's instruction is the one that bounds it: kt
- * bench measures its peak.
+ * plugins/levels.awk writes the build rules of the rows, which define a LEVEL_ for each level that is built.
+ * The backend's header defines OPS_NAME(level), the name of a level's struct kt_ops. A level's instruction is
+ * the one that bounds it: kt bench measures its peak.
  */
 #ifndef KT_PLUGINS_COMMON_PLUGIN_LEVELS_H
 #define KT_PLUGINS_COMMON_PLUGIN_LEVELS_H
