@@ -18,11 +18,12 @@
  *               multiplies by the same method
  *   places      so does any order of the rows
  *   levels      all levels pack weights of one form to the same bytes, and give the same bits, where a plugin
- * promises that, or its rows are int8; those
- * whose rows are packed by a rule of their own give the same among themselves NaN         in one input row
- * changes no bit of another linears     a case in five is one: the same of its one product. Plain rows, as
- * BF16, F16 or F32, are packed in any jobs of whole row units; those of h give the bytes that h gave an
- * expert memory      weights, activations, h, y and biases stand against pages that cannot be touched
+ *               promises that, or its rows are int8; those whose rows are packed by a rule of their own give
+ *               the same among themselves
+ *   NaN         in one input row changes no bit of another
+ *   linears     a case in five is one: the same of its one product. Plain rows, as BF16, F16 or F32, are
+ *               packed in any jobs of whole row units; those of h give the bytes that h gave an expert
+ *   memory      weights, activations, h, y and biases stand against pages that cannot be touched
  */
 #ifndef KT_CHECKKERNEL_CHECK_H
 #define KT_CHECKKERNEL_CHECK_H
@@ -67,6 +68,10 @@ struct model {
                      const float *x, enum method method, double *out);
     /* By which rule of some levels are its rows packed, 1 to MODEL_RULES - 1; 0: by that of all. NULL: 0 */
     unsigned (*own_rule)(const struct kt_layout *layout);
+    /* Weights are whole numbers times a scale of their row, and so are activations: results are right to the
+     * bit. Finds both for a row of the source, and fails if packing chose badly. NULL: they are not */
+    void (*code_row)(struct check *check, enum kt_projection projection, uint64_t row, const float *source,
+                     int8_t *codes, float *scale);
     bool factors; /* a matrix without scales of groups may have one scale for all of it */
     bool (*compact)(const struct kt_layout *layout); /* may it take at most 1.12 times the source? NULL: no */
     const uint32_t
@@ -79,6 +84,7 @@ extern const struct model *const check_models[];
 const struct model *model_find(const char *plugin);
 /* For models: GGUF's types, and weights that weight_row gives as they are. */
 extern const uint32_t model_ggml_dtypes[];
+extern const uint32_t model_float_dtypes[];
 float model_keep(float value);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
@@ -101,6 +107,18 @@ void model_fix_row(const struct check *check, uint64_t k, double *x);
 /* Likewise for weights with scales: row `row` of a projection of the case, x from model_fix_row. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x);
+/* model_int8.c: x[k] is the scale of whole numbers x[0..k-1]; with the bias. */
+struct value model_dot_int8(const struct check *check, enum kt_projection projection, uint64_t row,
+                            const double *x);
+/* A row of activations, or of weights with one scale: q = x / scale. */
+float model_quantize(const float *x, uint64_t k, int8_t *q);
+bool model_read_int8(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
+                     const float *x, enum method method, double *out);
+void model_code_int8(struct check *check, enum kt_projection projection, uint64_t row, const float *source,
+                     int8_t *codes, float *scale);
+/* model_int4.c: weights of 4 bits with scales of groups, which are whole numbers times a unit of the row. */
+void model_code_int4(struct check *check, enum kt_projection projection, uint64_t row, const float *source,
+                     int8_t *codes, float *scale);
 /* mode.c: with --no-subnormal plugins are called in a mode that reads subnormal numbers as 0, as some
  * programs have it; the model is always computed with them. */
 extern bool check_drops_subnormal;
@@ -124,6 +142,18 @@ bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection pro
                           const uint8_t *packed, const float *x, enum method method, double *out);
 /* A row as bfloat16, k filled up to 64 numbers, row after row or, with 1 KB for each 32 columns, in tiles. */
 bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float *x, double *out);
+
+/* ---- source.c: what a case is made from; `kind` says which formats, or which groups ---- */
+void make_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
+                struct kt_shape *shape);
+/* A matrix of the format with any number of rows, and of columns that its blocks allow. */
+void make_linear_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
+                       struct kt_shape *shape);
+/* Doubles K of the first product until it has many tiles, and a linear's rows until they are several groups
+ * of panels; scales of a whole row stay such. */
+void make_large(struct kt_shape *shape, bool is_linear);
+/* The weights of check->layout.shape. */
+void make_source(struct check *check, unsigned kind);
 
 /* ---- the checks of a case ---- */
 /* weights.c: layout, cut, weight_row, scales that pack must refuse. */

@@ -30,7 +30,7 @@ emulated()
 
 # Ends the script where a check fails. Results are recorded in the build, a file for each kind of run; where
 # KT_TEST_RECORDED names that folder of a build that has been checked, they are read instead. KT_TEST_SKIP names
-# levels that are left out.
+# levels that are left out, KT_TEST_LEVEL the only one that is run.
 run()
 {
     kind=$(echo "${plugin##*/}$emulated $*" | sed 's/--cases [0-9]*//' | tr -sc 'A-Za-z0-9_\n' -)
@@ -44,6 +44,7 @@ run()
         set -- --record "$recorded/$kind" "$@"
     fi
     [ -z "${KT_TEST_SKIP:-}" ] || set -- --skip "$KT_TEST_SKIP" "$@"
+    [ -z "${KT_TEST_LEVEL:-}" ] || set -- --level "$KT_TEST_LEVEL" "$@"
     # shellcheck disable=SC2086 # an emulator comes with its arguments
     "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
         --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" $emulated "$@" || exit

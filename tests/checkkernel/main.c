@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * main.c - checkkernel --plugin FILE|reference [--level L] [--skip 'L...'] [--type T] [--cases N]
- *          [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]]
+ *          [--seed N] [--emulated] [--no-subnormal] [--set KEY=VALUE,... [--also KEY=VALUE,...]]
  *          [--record FILE] [--known FILE [--same-code]]
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
@@ -16,12 +16,13 @@
 #include "core/backend/module.h"
 #include "core/backend/module_check.h"
 #include "core/backend/reference.h"
-#include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
+#include "tests/checkkernel/host.h"
 #include "tests/checkkernel/recorded.h"
 
 #include <dlfcn.h>
 #include <getopt.h>
+#include <kt/kt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,55 +33,17 @@
 struct run {
     const struct kt_plugin *plugin;
     struct kt_caps caps;
-    const char *level;  /* NULL: all */
-    const char *skip;   /* levels to leave out, NULL: none */
-    const char *set[2]; /* an option other than its default, of two instances; NULL: none */
-    uint32_t dtype;     /* NONE: all */
-    unsigned cases;     /* per level and format */
+    const char *level; /* NULL: all */
+    const char *skip;  /* levels to leave out, NULL: none */
+    char *set[2];      /* options other than their defaults, of two instances; NULL: none */
+    uint64_t refused;  /* levels whose check fails, by their index */
+    uint32_t dtype;    /* NONE: all */
+    unsigned cases;    /* per level and format */
     uint64_t seed;
     bool emulated, same_code;
     FILE *record; /* NULL: nothing is recorded */
     char *lines;  /* of --known, NULL: none */
     unsigned done, failed, known;
-};
-
-/* ---- services for the plugin ---- */
-
-static void drop_log(const struct kt_host *host, enum kt_log_level level, const char *format, ...)
-{
-    (void)host;
-    (void)level;
-    (void)format;
-}
-
-static void *allocate(const struct kt_host *host, uint64_t size)
-{
-    (void)host;
-    return aligned_alloc(64, (size + 63) / 64 * 64);
-}
-
-static void release(const struct kt_host *host, void *memory, uint64_t size)
-{
-    (void)host;
-    (void)size;
-    free(memory);
-}
-
-static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view, uint64_t row,
-                                 uint64_t col, uint64_t n, float *out, struct kt_error *error)
-{
-    (void)host;
-    return kt_view_dequantize(view, row, col, n, out, error);
-}
-
-static const struct kt_host services = {
-    .struct_size = sizeof(struct kt_host),
-    .abi_minor = KT_PLUGIN_ABI_MINOR,
-    .log = drop_log,
-    .allocate = allocate,
-    .release = release,
-    .dequantize = dequantize,
-    .dtype_name = kt_dtype_name,
 };
 
 /* ---- a case ---- */
@@ -108,72 +71,6 @@ void check_enter(const struct check *check, const char *function)
     check_in_mode();
 }
 
-static uint32_t count_dtypes(const struct model *model)
-{
-    uint32_t n = 0;
-    while (model->dtypes[n])
-        n++;
-    return n;
-}
-
-/* Formats and sizes of a case: `dtype` everywhere, or for gate, up or down with others beside it. */
-static void make_plain_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
-                             struct kt_shape *shape)
-{
-    uint32_t other = model->dtypes[random_below(state, count_dtypes(model))];
-    uint32_t plain = model->dtypes[random_below(state, 3)];
-    uint32_t format[4][3] = {{dtype, dtype, dtype},
-                             {dtype, other, plain},
-                             {other, dtype, plain},
-                             {plain, plain, dtype}};
-    for (int p = 0; p < 3; p++)
-        shape->format[p].dtype = format[kind % 4][p];
-    shape->hidden_size = pick_size(state, shape->format[KT_GATE].dtype, shape->format[KT_UP].dtype);
-    shape->intermediate_size = pick_size(state, shape->format[KT_DOWN].dtype, KT_DTYPE_F32);
-}
-
-/* One matrix in three has a scale beside it for all of it. */
-static void add_factors(uint64_t *state, struct kt_shape *shape)
-{
-    static const uint32_t types[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16};
-    for (int p = 0; p < 3; p++)
-        if (random_below(state, 3) == 0) {
-            shape->format[p].scale_dtype = types[random_below(state, 3)];
-            shape->format[p].group_rows = shape->format[p].group_cols = UINT32_MAX;
-        }
-}
-
-static void make_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
-                       struct kt_shape *shape)
-{
-    memset(shape, 0, sizeof *shape);
-    shape->n_experts = 4;
-    shape->top_k = 2;
-    if (model->scaled)
-        make_scaled_shape(dtype, kind, state, shape);
-    else
-        make_plain_shape(dtype, kind, model, state, shape);
-    if (model->factors)
-        add_factors(state, shape);
-    shape->limit = 1.0f + (float)random_below(state, 8);
-    shape->alpha = 1.702f;
-    shape->has_bias = random_below(state, 8);
-    set_activation(shape, pick_activation(random_below(state, N_ACTIVATIONS)));
-}
-
-/* A matrix of the format with any number of rows, and of columns that its blocks allow. */
-static void make_linear_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
-                              struct kt_shape *shape)
-{
-    make_shape(dtype, kind, model, state, shape);
-    if (!model->scaled) {
-        shape->format[KT_DOWN].dtype = dtype;
-        shape->hidden_size = pick_size(state, KT_DTYPE_F32, KT_DTYPE_F32);
-        shape->intermediate_size = pick_size(state, dtype, KT_DTYPE_F32);
-    }
-    make_linear(shape);
-}
-
 static void run_checks(struct check *check)
 {
     check_layout(check);
@@ -181,11 +78,15 @@ static void run_checks(struct check *check)
     check_pack(check);
     if (check->wrong)
         return;
-    check_cut(check);
     check_weights(check);
+    const uint64_t random = check->random; /* levels that are not cut have the same inputs */
+    check_cut(check);
+    check->random = random;
     check_minima(check);
     check_refused(check);
     make_inputs(check);
+    for (uint64_t i = 0, k = input_cols(check); i < check->n_acts * k && check->extreme; i++)
+        check->input[i] = to_bf16(i / k % 2 ? -2 : 2);
     if (!check_linear(check)) {
         check_act(check, KT_STAGE_GATE_UP);
         check_gate_up(check);
@@ -205,8 +106,9 @@ struct answer {
 
 /* What the first level of a case made. */
 struct first_level {
-    struct answer products[MODEL_RULES]; /* h and y, by the rule by which rows are packed */
-    struct answer packed[2];             /* weights and the name of their form, of both instances */
+    struct recorded products[MODEL_RULES]; /* by the rule by which rows are packed */
+    bool made[MODEL_RULES];
+    struct answer packed[2]; /* weights and the name of their form, of both instances */
 };
 
 /* Weights of one form are the same bytes, whichever level packs them: stores are read by all. */
@@ -214,9 +116,9 @@ static void compare_packed(struct check *check, struct answer *first)
 {
     const struct guarded *packed = check->packed;
     const uint64_t name = sizeof check->layout.form, size = name + packed[0].size + packed[1].size;
-    uint8_t *data = malloc(size);
-    if (!data)
-        abort();
+    if (check->model->code_row && !check->layout.form[0]) /* a form of the level's own */
+        return;
+    uint8_t *data = check_need(malloc(size));
     memcpy(data, check->layout.form, name);
     for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++)
         if (packed[s].size)
@@ -230,27 +132,17 @@ static void compare_packed(struct check *check, struct answer *first)
     free(data);
 }
 
-static void compare_products(struct check *check, struct answer first[MODEL_RULES])
+static void compare_products(struct check *check, struct first_level *first)
 {
     if (!model_is_int8(check) && (model_lists(check->model->own_order, check->level) || check->model->scaled))
         return;
-    uint64_t size = check->h.size + check->y.size;
-    uint8_t *data = malloc(size);
-    if (!data)
-        abort();
-    if (check->h.size)
-        memcpy(data, check->h.data, check->h.size);
-    memcpy(data + check->h.size, check->y.data, check->y.size);
-    if (check->model->own_rule)
-        first += check->model->own_rule(&check->layout);
-    if (!first->data) {
-        first->data = data;
-        first->size = size;
-        return;
-    }
-    if (first->size != size || memcmp(first->data, data, size) != 0)
+    unsigned rule = check->model->own_rule ? check->model->own_rule(&check->layout) : 0;
+    struct recorded made = recorded_make(check);
+    if (!first->made[rule])
+        first->products[rule] = made;
+    else if (memcmp(first->products[rule].stage, made.stage, sizeof made.stage) != 0)
         check_fail(check, "bits differ from those of the first level");
-    free(data);
+    first->made[rule] = true;
 }
 
 static void name_format(const struct kt_format *format, char name[64])
@@ -309,20 +201,6 @@ static bool changes_nothing(const struct check *check)
     return check->model->also_dtypes;
 }
 
-/* Doubles K of the first product until it has many tiles, and a linear's rows until they are several groups
- * of panels; scales of a whole row stay such. */
-static void make_large(struct kt_shape *shape, bool is_linear)
-{
-    uint64_t *k = is_linear ? &shape->intermediate_size : &shape->hidden_size;
-    for (; *k <= 1024; *k *= 2) {
-        for (int p = is_linear ? KT_DOWN : KT_GATE; p <= (is_linear ? KT_DOWN : KT_UP); p++)
-            if (shape->format[p].group_cols >= *k)
-                shape->format[p].group_cols *= 2;
-    }
-    while (is_linear && shape->hidden_size <= 1400)
-        shape->hidden_size *= 2;
-}
-
 /* Results that are right are written down. */
 static void count_case(struct run *run, const struct check *check, const struct recorded_case *of)
 {
@@ -335,6 +213,29 @@ static void count_case(struct run *run, const struct check *check, const struct 
     }
 }
 
+/* Weights in a form of the level's own, which no store has: in two of three cases as for a store, or of one.
+ */
+static enum kt_status lay_out(struct check *check, unsigned kind)
+{
+    const struct kt_ops *ops = check->level->ops;
+    struct kt_layout layout = check->layout;
+    enum kt_status status = ops->layout(check->instance, &check->layout, NULL);
+    if (status || !check->model->code_row || check->layout.form[0] || kind % 3 == 0)
+        return status;
+    struct kt_layout stored = layout;
+    stored.stored = true;
+    status = ops->layout(check->instance, &stored, NULL);
+    if (status == KT_OK && !stored.form[0])
+        check_fail(check, "weights for a store have no form");
+    if (status || kind % 3 == 1) {
+        check->layout = stored;
+        return status;
+    }
+    check->layout = layout;
+    memcpy(check->layout.form, stored.form, sizeof stored.form);
+    return ops->layout(check->instance, &check->layout, NULL);
+}
+
 /* One case on one level, `also`: with the instance of --also; false: the plugin does not take it. */
 static bool run_case(struct run *run, const struct kt_level *level, void *instance, bool also,
                      const struct wanted *wanted, struct first_level *first)
@@ -343,9 +244,8 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     uint64_t state = run->seed + 1000003u * wanted->dtype + 17u * kind;
     struct check check = {.level = level,
                           .instance = instance,
-                          .host = &services,
+                          .host = &check_host,
                           .same_code = run->same_code};
-    struct kt_error error = {KT_OK, ""};
     char text[400];
     const struct recorded_case of = {level->name, also, kt_dtype_name(wanted->dtype), kind, wanted->linear};
     struct kt_shape *shape = &check.layout.shape;
@@ -363,18 +263,19 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
         make_large(shape, wanted->linear);
         check.n_rows = 65 + random_below(&state, 32);
     }
+    check.h_panels = check.model->code_row;
+    check.extreme = check.model->code_row && kind % 8 == (wanted->linear ? 3 : 7) && state % 2;
     check.n_acts = 1 + random_below(&state, check.n_rows + 3);
     check.layout.deterministic = random_below(&state, 3) == 0;
     describe(run, &check, text);
     case_text = text;
     fill_tuned(level->ops, check.n_rows % 3, &check.layout);
-    if (level->ops->layout(instance, &check.layout, &error))
+    if (lay_out(&check, kind))
         return false;
     check.random = state;
     if (run->lines && recorded_find(run->lines, &of, &known))
         check.known = &known;
-    if (!source_create(shape, &check.random, &check.source))
-        abort();
+    make_source(&check, kind);
     if (level->ops->thread_enter)
         level->ops->thread_enter(instance);
     run_checks(&check);
@@ -383,7 +284,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     if (!check.wrong)
         compare_packed(&check, &first->packed[also]);
     if (!check.wrong)
-        compare_products(&check, first->products);
+        compare_products(&check, first);
     count_case(run, &check, &of);
     free_case(&check);
     if (level->ops->release_layout)
@@ -393,10 +294,27 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
 
 /* ---- all cases ---- */
 
-static bool can_run(const struct run *run, const struct kt_level *level)
+static bool can_run(const struct run *run, uint32_t l)
 {
+    const struct kt_level *level = run->plugin->levels[l];
     return (!run->level || strcmp(run->level, level->name) == 0) && !model_lists(run->skip, level) &&
-           (run->emulated || (level->cpu & ~run->caps.cpu) == 0);
+           (run->emulated || (level->cpu & ~run->caps.cpu) == 0) && !(run->refused >> l & 1);
+}
+
+/* What levels say themselves of whether they can run; false: not the one that was asked for. */
+static bool ask_levels(struct run *run, void *instance)
+{
+    for (uint32_t l = 0; l < run->plugin->n_levels; l++) {
+        const struct kt_level *level = run->plugin->levels[l];
+        struct kt_error error = {KT_OK, ""};
+        if (!can_run(run, l) || !level->check || level->check(instance, &error) == KT_OK)
+            continue;
+        printf("checkkernel: %s: not %s: %s\n", run->plugin->name, level->name, error.message);
+        run->refused |= UINT64_C(1) << l;
+        if (run->level)
+            return false;
+    }
+    return true;
 }
 
 /* A case on all levels. */
@@ -405,13 +323,11 @@ static void run_levels(struct run *run, void *const *instance, const struct want
     const struct kt_plugin *plugin = run->plugin;
     struct first_level first = {.packed = {{NULL, 0}}};
     for (uint32_t l = 0; l < 2 * plugin->n_levels; l++)
-        if (can_run(run, plugin->levels[l / 2]) && instance[l % 2] &&
+        if (can_run(run, l / 2) && instance[l % 2] &&
             !run_case(run, plugin->levels[l / 2], instance[l % 2], l % 2, wanted, &first)) {
             printf("FAIL %s: layout refused\n", case_text);
             run->failed++;
         }
-    for (int i = 0; i < MODEL_RULES; i++)
-        free(first.products[i].data);
     for (int i = 0; i < 2; i++)
         free(first.packed[i].data);
 }
@@ -423,7 +339,7 @@ static unsigned run_cases(struct run *run, void *const *instance)
     const uint32_t *dtypes = model_find(plugin->name)->dtypes;
     unsigned levels = 0;
     for (uint32_t l = 0; l < plugin->n_levels; l++)
-        levels += can_run(run, plugin->levels[l]);
+        levels += can_run(run, l);
     for (uint32_t d = 0; dtypes[d] && levels > 0; d++) {
         if (run->dtype && run->dtype != dtypes[d])
             continue;
@@ -506,24 +422,39 @@ static const struct kt_plugin *open_plugin(const char *file)
     return plugin;
 }
 
+/* KEY=VALUE of a list, which is cut there; the next one, or NULL. *found: there is such an option. */
+static char *set_value(const struct kt_plugin *plugin, char *word, struct kt_option_value values[MAX_OPTIONS],
+                       bool *found)
+{
+    const size_t length = strcspn(word, "=");
+    char *end = strchr(word, ',');
+    *found = false;
+    if (end)
+        *end++ = '\0';
+    for (uint32_t i = 0; i < plugin->n_options && i < MAX_OPTIONS && word[length]; i++) {
+        const char *key = plugin->options[i].key;
+        if (strlen(key) != length || memcmp(key, word, length) != 0)
+            continue;
+        values[i] = (struct kt_option_value){word + length + 1, strtoll(word + length + 1, NULL, 10)};
+        *found = true;
+    }
+    return end;
+}
+
 /* The options' defaults, a plugin's first choice and "yes" being those, but for what `set` says; false: there
  * is no such option. */
-static bool make_values(const struct kt_plugin *plugin, const char *set,
-                        struct kt_option_value values[MAX_OPTIONS])
+static bool make_values(const struct kt_plugin *plugin, char *set, struct kt_option_value values[MAX_OPTIONS])
 {
-    size_t length = set ? strcspn(set, "=") : 0;
-    bool found = !set;
+    bool found = true;
     for (uint32_t i = 0; i < plugin->n_options && i < MAX_OPTIONS; i++) {
         const struct kt_option *option = &plugin->options[i];
         values[i].text = option->default_text;
         values[i].number = option->type == KT_OPTION_INT    ? strtoll(option->default_text, NULL, 10)
                            : option->type == KT_OPTION_BOOL ? strcmp(option->default_text, "yes") == 0
                                                             : 0;
-        if (set && strlen(option->key) == length && memcmp(option->key, set, length) == 0) {
-            values[i].number = strtoll(set + length + 1, NULL, 10);
-            found = true;
-        }
     }
+    while (set && found)
+        set = set_value(plugin, set, values, &found);
     return found;
 }
 
@@ -538,7 +469,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &run, &files)) {
         (void)fputs(
             "usage: checkkernel --plugin FILE|reference [--level L] [--skip 'L...'] [--type T] "
-            "[--cases N] [--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]] "
+            "[--cases N] [--seed N] [--emulated] [--no-subnormal] [--set KEY=VALUE,... [--also KEY=VALUE,...]] "
             "[--record FILE] [--known FILE [--same-code]]\n",
             stderr);
         return 2;
@@ -561,15 +492,21 @@ int main(int argc, char **argv)
         }
         instance[i] = &run; /* not NULL, where a plugin has no open */
         if (!detected ||
-            (run.plugin->open && run.plugin->open(&services, &run.caps, values[i], &instance[i], &error))) {
+            (run.plugin->open && run.plugin->open(&check_host, &run.caps, values[i], &instance[i], &error))) {
             (void)fprintf(stderr, "checkkernel: %s\n", error.message);
             return 1;
         }
     }
+    if (!ask_levels(&run, instance[0]) || (run.set[1] && !ask_levels(&run, instance[1])))
+        return 1;
     unsigned levels = run_cases(&run, instance);
     for (int i = 0; i < 1 + (run.set[1] != NULL) && run.plugin->close; i++)
         run.plugin->close(instance[i]);
     free(run.lines);
+    if (check_allocated) {
+        printf("FAIL %s: %d blocks were not given back\n", run.plugin->name, check_allocated);
+        run.failed++;
+    }
     if (run.record && fclose(run.record) != 0) {
         perror(files.record);
         return 1;

@@ -110,6 +110,8 @@ float model_keep(float value)
 const uint32_t model_ggml_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16,
                                       BLOCK_FORMATS(BLOCK_DTYPE) KT_DTYPE_NONE};
 
+const uint32_t model_float_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE};
+
 const struct model reference_model = {
     .plugin = "reference",
     .dtypes = model_ggml_dtypes,

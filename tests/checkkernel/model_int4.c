@@ -3,39 +3,53 @@
  * model_int4.c - what plugins/common/int4_group/weights.h says of weights: packed bytes are read by its
  * words, and what packing chose is held against all that it could have chosen.
  */
-#include "tests/checkkernel/int8_case.h"
+#include "tests/checkkernel/check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* A weight's code, scale and zero, and the row's unit. */
+/* A weight's code, scale and zero. */
 struct parts {
     int code, scale, zero;
-    float unit;
 };
 
-static struct parts read_parts(const uint8_t *packed, const struct kt_layout *layout,
-                               enum kt_projection projection, uint64_t row, uint64_t column,
-                               uint32_t group_size)
+static uint32_t find_group_size(const struct check *check)
 {
-    const struct kt_shape *shape = &layout->shape;
-    bool down = projection == KT_DOWN;
-    uint64_t k = down ? shape->intermediate_size : shape->hidden_size, tiles = (k + 63) / 64;
-    uint64_t columns = 2 * group_size, blocks = (tiles * 64 + columns - 1) / columns;
-    uint64_t units = tiles * 1024 + blocks * 64, size = units + 32 * 4;
-    bool plain = down || kt_activation_first(shape->activation) == KT_UP;
-    uint64_t panel = plain ? row / 32 : row / 16, place = plain ? row % 32 : row % 16;
-    struct parts parts;
-    place += projection == KT_UP && !plain ? 16 : 0;
-    packed += panel * size;
-    const uint8_t *block = packed + column / columns * (64 + columns * 16);
+    unsigned size = 0;
+    if (sscanf(check->layout.form, "amx_int4-g%u-", &size) != 1 || size == 0)
+        abort();
+    return size;
+}
+
+/* Where the panel of a row begins, and the row's place in it. */
+static const uint8_t *find_panel(const struct check *check, enum kt_projection projection, uint64_t row,
+                                 uint64_t *place, uint64_t *units)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    const uint64_t tiles = (projection_cols(shape, projection) + 63) / 64;
+    const uint64_t columns = 2 * find_group_size(check), blocks = (tiles * 64 + columns - 1) / columns;
+    const bool plain = projection == KT_DOWN || kt_activation_first(shape->activation) == KT_UP;
+    const uint64_t panel = plain ? row / 32 : row / 16;
+    *place = plain ? row % 32 : row % 16 + (projection == KT_UP ? 16 : 0);
+    *units = tiles * 1024 + blocks * 64;
+    return check->packed[projection == KT_DOWN].data + panel * (*units + 32 * 4);
+}
+
+static struct parts read_parts(const uint8_t *panel, uint64_t place, uint64_t column, uint32_t group_size)
+{
+    const uint64_t columns = 2 * group_size;
+    const uint8_t *block = panel + column / columns * (64 + columns * 16);
     unsigned group = block[column % columns / group_size * 32 + place];
     unsigned byte = block[64 + column % columns / 8 * 128 + place / 16 * 64 + place % 16 * 4 + column % 4];
-    parts.code = (int)(column % 8 < 4 ? byte % 16 : byte / 16);
-    parts.scale = (int)group % 16 + 1;
-    parts.zero = (int)group / 16;
-    memcpy(&parts.unit, packed + units + place * 4, 4);
-    return parts;
+    return (struct parts){(int)(column % 8 < 4 ? byte % 16 : byte / 16), (int)group % 16 + 1,
+                          (int)group / 16};
+}
+
+static bool leaves_int8(int scale, int zero)
+{
+    return scale * zero > 128 || scale * (15 - zero) > 127;
 }
 
 /* The squared error of n weights, each with the code that is best for it. */
@@ -56,115 +70,86 @@ static double search_all(const float *x, uint64_t n, double unit)
     double least = INFINITY;
     for (int scale = 1; scale <= 16; scale++)
         for (int zero = 0; zero <= 15; zero++)
-            if (scale * zero <= 128 && scale * (15 - zero) <= 127) {
-                double error = code_group(x, n, unit, scale, zero);
-                least = error < least ? error : least;
-            }
+            if (!leaves_int8(scale, zero))
+                least = fmin(least, code_group(x, n, unit, scale, zero));
     return least;
 }
 
-/* Adds the squared error that packing made of a row, and the least that the row's unit allows. */
-static void add_errors(const struct matrix *matrix, uint64_t row, uint32_t group_size, double *have,
-                       double *least)
+/* Squares of a projection: the errors of what packing made of its rows, the least that their units allow, and
+ * the weights. */
+struct errors {
+    double have, least, size;
+};
+
+/* Of some rows, and at one level, as all pack the same bytes. */
+static void add_errors(const float *x, const int8_t *q, uint64_t k, double unit, uint32_t group_size,
+                       bool search, struct errors *errors)
 {
-    const float *x = matrix->value + row * matrix->cols;
-    const int *q = matrix->q + row * matrix->cols;
-    double unit = (double)matrix->scale[row];
-    for (uint64_t c = 0; c < matrix->cols; c++) {
+    for (uint64_t c = 0; c < k; c++) {
         double off = (double)x[c] - unit * q[c];
-        *have += off * off;
+        errors->have += off * off;
+        errors->size += (double)x[c] * (double)x[c];
     }
-    for (uint64_t c = 0; c < matrix->cols; c += group_size) {
-        uint64_t n = matrix->cols - c < group_size ? matrix->cols - c : group_size;
-        *least += search_all(x + c, n, unit);
+    for (uint64_t c = 0; c < k && search; c += group_size)
+        errors->least += search_all(x + c, k - c < group_size ? k - c : group_size, unit);
+}
+
+/* The figures that int4_group/weights.h tells: of weights from a normal distribution, in a matrix that is not
+ * too small. */
+static void check_figures(struct check *check, enum kt_projection projection, const struct errors *errors)
+{
+    static const struct {
+        uint32_t group_size;
+        double error, bits;
+    } most[] = {{32, 0.0805, 4.5}, {64, 0.0900, 4.25}, {128, 0.0970, 4.25}};
+    const struct kt_shape *shape = &check->layout.shape;
+    const uint32_t dtype = shape->format[projection].dtype;
+    const enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    const bool two = stage == KT_STAGE_GATE_UP && kt_activation_first(shape->activation) == KT_GATE;
+    const double weights = (double)(shape->hidden_size * shape->intermediate_size * (two ? 2 : 1));
+    const double nominal = (double)check->layout.nominal_size[stage];
+    if (projection_cols(shape, projection) < 1024 ||
+        projection_rows(shape, projection) * projection_cols(shape, projection) < 98304 ||
+        (dtype != KT_DTYPE_F32 && dtype != KT_DTYPE_BF16))
+        return;
+    for (unsigned i = 0; i < sizeof most / sizeof *most; i++)
+        if (most[i].group_size == find_group_size(check) &&
+            (sqrt(errors->have / errors->size) > most[i].error || 8 * nominal / weights > most[i].bits))
+            check_fail(check, "groups of %u: an error of %.4f in %.3f bits a weight", most[i].group_size,
+                       sqrt(errors->have / errors->size), 8 * nominal / weights);
+}
+
+void model_code_int4(struct check *check, enum kt_projection projection, uint64_t row, const float *source,
+                     int8_t *codes, float *scale)
+{
+    static struct errors errors, searched;
+    const uint64_t k = projection_cols(&check->layout.shape, projection);
+    const uint32_t group_size = find_group_size(check);
+    uint64_t place, units;
+    const uint8_t *panel = find_panel(check, projection, row, &place, &units);
+    const float wanted = model_quantize(source, k, codes);
+    memcpy(scale, panel + units + place * 4, sizeof *scale);
+    if (isnan(wanted) ? !isnan(*scale) : *scale != wanted)
+        check_fail(check, "row %llu has unit %a, not %a", (unsigned long long)row, (double)*scale,
+                   (double)wanted);
+    for (uint64_t c = 0; c < k; c++) {
+        struct parts parts = read_parts(panel, place, c, group_size);
+        if (leaves_int8(parts.scale, parts.zero))
+            check_fail(check, "scale %d, zero %d: a code leaves int8", parts.scale, parts.zero);
+        codes[c] = (int8_t)(parts.scale * (parts.code - parts.zero));
     }
-}
-
-static float find_unit(const float *x, uint64_t n)
-{
-    float max = 0.0f;
-    for (uint64_t i = 0; i < n; i++) {
-        if (!isfinite(x[i]))
-            return NAN;
-        max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+    if (row == 0)
+        errors = searched = (struct errors){0, 0, 0};
+    if (*scale > 0.0f) {
+        add_errors(source, codes, k, (double)*scale, group_size, false, &errors);
+        if (row % 4 == 0 && strcmp(check->level->name, "scalar") == 0)
+            add_errors(source, codes, k, (double)*scale, group_size, true, &searched);
     }
-    return max < 0x1p-118f ? 0.0f : max / 127.0f;
-}
-
-void model_weights(struct expert *expert, const struct kt_layout *layout, void *const packed[2])
-{
-    /* An emulator takes a minute to try all that packing could have chosen. */
-    const char *emulator = getenv("EMULATOR");
-    const uint64_t step = emulator && *emulator ? 8 : 1;
-
-    for (int p = 0; p < 3; p++) {
-        struct matrix *matrix = &expert->matrix[p];
-        double have = 0, least = 0;
-        for (uint64_t r = 0; r < matrix->rows; r++) {
-            float unit = find_unit(matrix->value + r * matrix->cols, matrix->cols);
-            for (uint64_t c = 0; c < matrix->cols; c++) {
-                struct parts parts =
-                    read_parts(packed[p == KT_DOWN], layout, (enum kt_projection)p, r, c, expert->group_size);
-                CHECK_THAT(parts.unit == unit || (isnan(unit) && isnan(parts.unit)), "unit %a, not %a",
-                           (double)parts.unit, (double)unit);
-                CHECK_THAT(parts.scale * parts.zero <= 128 && parts.scale * (15 - parts.zero) <= 127,
-                           "scale %d, zero %d: a code leaves int8", parts.scale, parts.zero);
-                matrix->q[r * matrix->cols + c] = parts.scale * (parts.code - parts.zero);
-            }
-            matrix->scale[r] = unit;
-            if (unit > 0.0f && r % step == 0)
-                add_errors(matrix, r, expert->group_size, &have, &least);
-        }
-        /* what a search of three scales with a zero each leaves to one of all */
-        CHECK_THAT(have <= 1.05 * least, "a squared error of %g, the least is %g", have, least);
-    }
-}
-
-/* ---- the figures that int4_group/weights.h tells ---- */
-
-static float random_gauss(void)
-{
-    double u = ((double)rand() + 1) / ((double)RAND_MAX + 2), v = (double)rand() / RAND_MAX;
-    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-}
-
-START_TEST(error_of_gaussian_weights)
-{
-    static const double most[] = {0.0805, 0.0900, 0.0970}, bits[] = {4.5, 4.25, 4.25};
-    uint32_t group_size = UINT32_C(32) << _i;
-    struct check_shape shape = {.shape = {.hidden_size = 2048, .intermediate_size = 48},
-                                .dtype = {KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32},
-                                .group_size = group_size};
-    struct expert expert;
-    struct run run;
-    double error = 0, size = 0;
-    srand(1);
-    make_expert(&expert, &shape);
-    struct matrix *gate = &expert.matrix[KT_GATE];
-    for (uint64_t i = 0; i < gate->rows * gate->cols; i++)
-        ((float *)gate->source)[i] = gate->value[i] = random_gauss();
-    start_run(&run, &check_levels[0], &expert, 1 << 20, KT_DTYPE_F32);
-    for (uint64_t i = 0; i < gate->rows * gate->cols; i++) {
-        double x = (double)gate->value[i];
-        double off = x - (double)gate->scale[i / gate->cols] * gate->q[i];
-        error += off * off;
-        size += x * x;
-    }
-    ck_assert_double_le(sqrt(error / size), most[_i]);
-    uint64_t weights = 2 * gate->rows * gate->cols;
-    ck_assert_double_le(8 * (double)run.layout.nominal_size[0] / (double)weights, bits[_i]);
-    ck_assert_double_le((double)run.layout.weight_size[0], 1.05 * (double)run.layout.nominal_size[0]);
-    end_run(&run);
-    free_expert(&expert);
-}
-END_TEST
-
-void model_open(void *instance, const struct expert *expert)
-{
-    ((struct int4_instance *)instance)->group_size = expert->group_size;
-}
-
-void model_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, error_of_gaussian_weights, 0, 3);
+    const uint64_t rows = projection_rows(&check->layout.shape, projection);
+    if (row + 1 < rows)
+        return;
+    /* what a search of three scales with a zero each leaves to one of all, of more than a few groups */
+    if (k >= 64 && rows * k >= 4096 && searched.have > 1.05 * searched.least)
+        check_fail(check, "a squared error of %g, the least is %g", searched.have, searched.least);
+    check_figures(check, projection, &errors);
 }

@@ -15,6 +15,8 @@ static const uint8_t *find_act(struct check *check, enum kt_stage stage, uint32_
     const struct kt_layout *layout = &check->layout;
     if (!interleaved(check, stage))
         return check->act[stage].data + r * layout->act_row_size[stage];
+    if (check->model->code_row) /* which knows them without */
+        return NULL;
     if (check_linear(check)) {
         uint32_t *rows = check_need(calloc(check->n_rows, sizeof *rows));
         rows[0] = check->index[r];
@@ -55,6 +57,13 @@ static void prepare_weights(struct check *check, enum kt_stage stage)
     }
 }
 
+/* Memory for what a row of a stage is made from. */
+static float *take_row(const struct check *check, enum kt_stage stage)
+{
+    uint64_t k = projection_cols(&check->layout.shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP);
+    return check_need(malloc(k * sizeof(float) + check->layout.h_row_size));
+}
+
 /* What row r of a stage is made from. */
 static void read_source_row(const struct check *check, enum kt_stage stage, uint32_t r, float *x)
 {
@@ -63,8 +72,7 @@ static void read_source_row(const struct check *check, enum kt_stage stage, uint
     else if (stage == KT_STAGE_GATE_UP)
         read_input(check, r, x);
     else
-        memcpy(x, check->h.data + r * check->layout.h_row_size,
-               check->layout.shape.intermediate_size * sizeof *x);
+        read_h(check, check->h.data, check->n_rows, r, x);
 }
 
 /* Is the row packed for all methods, or, where h is packed and all rows are known, for one of them? */
@@ -106,8 +114,8 @@ void check_act(struct check *check, enum kt_stage stage)
         check_halves(check);
     if (!check->model->read_row)
         return;
-    float *x = check_need(malloc(k * sizeof *x));
-    double *used = check_need(malloc(k * sizeof *used));
+    float *x = take_row(check, stage);
+    double *used = check_need(malloc((k + 1) * sizeof *used));
     uint8_t *alone = check_need(calloc(fill_rows(check, check->n_rows), layout->act_row_size[stage]));
     int first = stage == KT_STAGE_DOWN ? KT_DOWN : (int)check_first_projection(check);
     int last = stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
@@ -122,12 +130,27 @@ void check_act(struct check *check, enum kt_stage stage)
     free(x);
 }
 
+/* Are rows begin..begin+n-1 of a stage's results those of a product of their own? */
+static bool same_part(const struct check *check, enum kt_stage stage, const struct guarded *out,
+                      uint32_t begin, uint32_t n, const uint8_t *part)
+{
+    const uint64_t size = check->layout.h_row_size;
+    bool same = true;
+    float *whole = check_need(malloc(2 * size + 1)), *own = whole + size / sizeof *whole;
+    for (uint32_t r = 0; r < n && stage == KT_STAGE_GATE_UP; r++) {
+        read_h(check, out->data, check->n_rows, begin + r, whole);
+        read_h(check, part, n, r, own);
+        same = same && same_floats(whole, own, size / sizeof *own);
+    }
+    free(whole);
+    return same;
+}
+
 /* A part of the rows together, the others one by one: the same bits. Where the level multiplies so many rows
  * by its other method, in two parts instead, if both are multiplied so as well. */
 static void run_parts(struct check *check, enum kt_stage stage, struct guarded *out)
 {
     uint64_t panels = count_panels(check, stage), size = out->size;
-    uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
     uint32_t n = check->n_rows, crossover = model_crossover(check);
     uint32_t least = n < crossover ? 0 : crossover, next;
     if (n < 2 * least)
@@ -135,13 +158,13 @@ static void run_parts(struct check *check, enum kt_stage stage, struct guarded *
     uint32_t half = least + random_below(&check->random, n - 2 * least + 1);
     uint8_t *other = check_need(malloc(size));
     memset(other, 0x5a, size);
-    if (half > 0)
-        run_product(check, stage, 0, panels, 0, half, other);
-    for (uint32_t r = half; r < n; r = next) {
-        next = least ? n : r + 1;
-        run_product(check, stage, 0, panels, r, next - r, other + r * step);
+    bool same = true;
+    for (uint32_t r = 0; r < n; r = next) {
+        next = r < half ? half : least ? n : r + 1;
+        run_product(check, stage, 0, panels, r, next - r, other);
+        same = same && same_part(check, stage, out, r, next - r, other);
     }
-    if (!same_floats(other, out->data, size / sizeof(float)))
+    if (!same || (stage == KT_STAGE_DOWN && !same_y(check, other, out->data)))
         check_fail(check, "stage %d with less rows differs from all rows at once", stage);
     free(other);
 }
@@ -171,9 +194,9 @@ static bool make_results(struct check *check, enum kt_stage stage, struct guarde
 static bool compare(struct check *check, const char *what, uint64_t row, uint64_t n, const uint8_t *got,
                     const struct value *wanted, bool say)
 {
+    const uint32_t dtype = *what == 'y' ? check_y_dtype(check) : (uint32_t)KT_DTYPE_F32;
     for (uint64_t i = 0; i < n; i++) {
-        float value;
-        memcpy(&value, got + i * sizeof value, sizeof value);
+        float value = read_number(got + i * number_size(dtype), dtype);
         if (isnan(wanted[i].value) ? isnan(value) : fabs((double)value - wanted[i].value) <= wanted[i].bound)
             continue;
         if (say)
@@ -189,6 +212,8 @@ static bool compare(struct check *check, const char *what, uint64_t row, uint64_
 static struct value dot(const struct check *check, enum kt_projection projection, uint64_t row,
                         const double *x, enum method method)
 {
+    if (check->model->code_row)
+        return model_dot_int8(check, projection, row, x);
     struct value value = method == METHOD_ROUNDED ? model_dot_rounded(check, projection, row, x)
                          : check->model->scaled   ? model_dot_scaled(check, projection, row, x)
                                                   : model_dot(check, projection, row, x);
@@ -209,7 +234,8 @@ static bool predict_row(const struct check *check, enum kt_stage stage, const ui
     bool gated = check_first_projection(check) == KT_GATE;
     enum kt_projection of_first = down ? KT_DOWN : gated ? KT_GATE : KT_UP;
     uint64_t k = projection_cols(shape, of_first), n = projection_rows(shape, of_first);
-    double *first = check_need(malloc(k * sizeof *first)), *up = check_need(malloc(k * sizeof *up));
+    double *first = check_need(malloc((k + 1) * sizeof *first));
+    double *up = check_need(malloc((k + 1) * sizeof *up));
     bool right = check->model->read_row(&check->layout, of_first, act, x, method, first) &&
                  (down || check->model->read_row(&check->layout, KT_UP, act, x, method, up));
     if (check->model->scaled && method == METHOD_CODES) {
@@ -257,7 +283,7 @@ void check_gate_up(struct check *check)
     const struct kt_layout *layout = &check->layout;
     uint64_t k = layout->shape.hidden_size;
     enum method method = METHOD_CODES;
-    float *x = check_need(malloc(k * sizeof *x));
+    float *x = check_need(malloc(k * sizeof *x)), *h = check_need(malloc(layout->h_row_size));
     check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64,
                 random_below(&check->random, 2), &check->h);
     bool unknown = make_results(check, KT_STAGE_GATE_UP, &check->h) && check->model->read_row;
@@ -266,8 +292,10 @@ void check_gate_up(struct check *check)
     for (uint32_t r = 0; r < check->n_rows && unknown; r++) {
         const uint8_t *act = check->act[0].data + check->index[r] * layout->act_row_size[0];
         read_input(check, check->index[r], x);
-        check_row(check, KT_STAGE_GATE_UP, r, check->h.data + r * layout->h_row_size, act, x, &method);
+        read_h(check, check->h.data, check->n_rows, r, h);
+        check_row(check, KT_STAGE_GATE_UP, r, (const uint8_t *)h, act, x, &method);
     }
+    free(h);
     free(x);
 }
 
@@ -275,13 +303,13 @@ void check_down(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
     const struct kt_shape *shape = &layout->shape;
-    uint64_t k = shape->intermediate_size;
+    const uint64_t number = check_y_size(check), row = shape->hidden_size * number;
     enum method method = METHOD_CODES;
-    float *x = check_need(malloc(k * sizeof *x));
+    float *x = take_row(check, KT_STAGE_DOWN);
     uint8_t *alone = check_need(calloc(fill_rows(check, check->n_rows), layout->act_row_size[1]));
-    check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
-    uint64_t size = (check->n_rows - 1) * check->y_stride + shape->hidden_size * sizeof(float);
-    check_guard("y", size, sizeof(float), random_below(&check->random, 2), &check->y);
+    check->y_stride = row + number * random_below(&check->random, 5);
+    check_guard("y", (check->n_rows - 1) * check->y_stride + row, number, random_below(&check->random, 2),
+                &check->y);
     bool unknown = make_results(check, KT_STAGE_DOWN, &check->y) && check->model->read_row;
     check_gaps(check);
     if (unknown)
@@ -301,8 +329,7 @@ void check_down(struct check *check)
 /* One value of one input row becomes infinite or NaN: that row's outputs change, no others. */
 void check_nan(struct check *check)
 {
-    const struct kt_layout *layout = &check->layout;
-    uint64_t k = layout->shape.hidden_size, n = layout->shape.intermediate_size;
+    uint64_t k = check->layout.shape.hidden_size, n = check->layout.shape.intermediate_size;
     uint32_t bad = check->index[random_below(&check->random, check->n_rows)];
     uint16_t *value = check->input + bad * k + random_below(&check->random, (uint32_t)k);
     uint16_t kept = *value;
@@ -312,10 +339,12 @@ void check_nan(struct check *check)
     pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
     memcpy(h, check->h.data, size);
     run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, check->n_rows, h);
+    float *row = check_need(malloc(check->layout.h_row_size)), *before = take_row(check, KT_STAGE_DOWN);
     for (uint32_t r = 0; r < check->n_rows; r++) {
-        const float *row = (const float *)(const void *)(h + r * layout->h_row_size);
+        read_h(check, h, check->n_rows, r, row);
+        read_h(check, check->h.data, check->n_rows, r, before);
         if (check->index[r] != bad) {
-            if (memcmp(row, check->h.data + r * layout->h_row_size, n * sizeof *row) != 0)
+            if (memcmp(row, before, n * sizeof *row) != 0)
                 check_fail(check, "a NaN in row %u changed row %u", bad, check->index[r]);
             continue;
         }
@@ -326,6 +355,8 @@ void check_nan(struct check *check)
             }
     }
     *value = kept;
+    free(before);
+    free(row);
     free(h);
 }
 
@@ -343,11 +374,10 @@ void check_nan_linear(struct check *check)
     run_product(check, KT_STAGE_DOWN, 0, count_panels(check, KT_STAGE_DOWN), 0, check->n_rows, y);
     for (uint32_t r = 0; r < check->n_rows; r++) {
         uint64_t at = check->out_index[r] * check->y_stride;
-        if (check->index[r] != bad && memcmp(y + at, check->y.data + at, n * sizeof(float)) != 0)
+        if (check->index[r] != bad && memcmp(y + at, check->y.data + at, n * check_y_size(check)) != 0)
             check_fail(check, "a NaN in row %u changed row %u", bad, check->index[r]);
         for (uint64_t i = 0; i < n && check->index[r] == bad && *value == 0xffc1; i++) {
-            float number;
-            memcpy(&number, y + at + i * sizeof number, sizeof number);
+            float number = read_number(y + at + i * check_y_size(check), check_y_dtype(check));
             if (!isnan(number))
                 check_fail(check, "a NaN in row %u gave y = %g", bad, (double)number);
         }
@@ -366,6 +396,9 @@ static void compare_linear(struct check *check, const struct kt_layout *layout)
     struct kt_error error = {KT_OK, ""};
     uint8_t *packed = check_need(aligned_alloc(64, (weights + 64) / 64 * 64));
     uint8_t *act = check_need(calloc(1, size));
+    float *h = check_need(malloc(n * whole->h_row_size));
+    for (uint32_t r = 0; r < n; r++)
+        read_h(check, check->h.data, n, r, h + r * whole->h_row_size / sizeof *h);
     panels = (whole->shape.hidden_size + layout->panel_rows[1] - 1) / layout->panel_rows[1];
     struct kt_pack pack = {layout, KT_STAGE_DOWN, &expert, 0, panels, packed};
     memset(packed, 0x5a, weights);
@@ -375,18 +408,18 @@ static void compare_linear(struct check *check, const struct kt_layout *layout)
         check_fail(check, "a linear's weights are packed otherwise than an expert's down projection");
     for (uint32_t end = n, begin; end > 0; end = begin) { /* a unit in each job, the last one first */
         begin = (end - 1) / unit * unit;
-        struct kt_act_pack job = {layout, KT_STAGE_DOWN, KT_DTYPE_F32,  n,
-                                  begin,  end,           check->h.data, (int64_t)whole->h_row_size,
-                                  act,    &error};
+        struct kt_act_pack job =
+            {layout, KT_STAGE_DOWN, KT_DTYPE_F32, n, begin, end, h, (int64_t)whole->h_row_size, act, &error};
         check->level->ops->act_pack(check->instance, &job);
     }
     if (error.status != KT_OK || memcmp(act, check->act[1].data, size) != 0)
         check_fail(check, "plain rows are packed otherwise than h of the same numbers");
+    free(h);
     free(act);
     free(packed);
 }
 
-/* Only where rows of h are known to be float32 side by side. */
+/* Only where rows of h are known to be float32. */
 void check_same_linear(struct check *check)
 {
     const struct kt_layout *whole = &check->layout;

@@ -3,7 +3,8 @@
  * vendor_tests.h - a level whose products are a vendor's (plugins/common/vendor/gemm_tmpl.h), with stubs of
  * its library: the tests of backends that have one. What includes it says
  *
- *   VENDOR_LEVEL, VENDOR_OWN_LEVEL       names of the level, and of the one that multiplies stored weights
+ *   VENDOR_OPS, VENDOR_NEEDS             the level, if it was built, and what it needs of a CPU
+ *   VENDOR_INSTANCE, VENDOR_FOUND        a backend's instance, and its library there
  *   VENDOR_LIBRARY                       the struct of its functions
  *   VENDOR_OPEN, VENDOR_CALLS            what opens a library, and its struct vendor
  *   VENDOR_CHECKED                       an environment variable that names the vendor's library itself
@@ -12,6 +13,8 @@
  */
 #ifndef KT_TESTS_VENDOR_TESTS_H
 #define KT_TESTS_VENDOR_TESTS_H
+
+#include "core/machine/cpu.h"
 
 START_TEST(unfit_libraries_are_refused)
 {
@@ -65,7 +68,7 @@ START_TEST(no_memory_to_try)
     VENDOR_LIBRARY library;
     struct kt_error error = {KT_OK, ""};
 
-    check_fail_next = CHECK_FAIL_ALLOCATE;
+    check_service_fails = KT_E_NOMEM;
     ck_assert_int_eq(VENDOR_OPEN(&check_host, find_stub("good"), &library, &error), KT_E_NOMEM);
     ck_assert_int_eq(check_allocated, 0);
 }
@@ -94,151 +97,118 @@ START_TEST(threads_are_given_back)
 }
 END_TEST
 
-/* y of 20 rows, by a level that lays out as expert->layout asks. */
-static float *run_expert(const struct check_level *level, struct expert *expert, const struct batch *batch)
+#ifdef VENDOR_OPS
+void check_fail(struct check *check, const char *format, ...)
 {
-    uint64_t stride = expert->layout.shape.hidden_size * sizeof(float);
-    float *y = guard_take(batch->n * stride);
-    struct run run;
-    start_run(&run, level, expert, 1 << 20, KT_DTYPE_F32);
-    ck_assert_str_eq(run.layout.form, FORM);
-    float *h =
-        run_gate_up(&run, expert, batch->source, KT_DTYPE_F32, batch->n_tokens, batch->index, batch->n);
-    run_down(&run, expert, h, batch->n, batch->out_index, y, stride);
-    guard_give(h);
-    end_run(&run);
-    return y;
+    (void)check;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    ck_abort_msg("see above");
 }
 
-/* The level's own kernels, whose weights a store holds. */
-static const struct check_level *find_own(const struct check_level *level)
+void check_enter(const struct check *check, const char *function)
 {
-    char name[64];
-    (void)snprintf(name, sizeof name, VENDOR_OWN_LEVEL "%s", level->name + strlen(VENDOR_LEVEL));
-    for (size_t l = 0; l < check_n_levels; l++)
-        if (strcmp(check_levels[l].name, name) == 0)
-            return &check_levels[l];
-    ck_abort_msg("no level %s", name);
-    return NULL;
+    (void)check;
+    (void)function;
 }
 
-/* What goes into a store, or comes out of one, has the form, the bytes and the results of the own levels. */
-START_TEST(stored_weights_have_one_form)
+/* A product of one row, or for stage 2 a row of weights: what the level says while its library is idle. */
+static void run_idle(struct check *check, int stage, struct kt_error *error)
 {
-    static const struct check_shape shape = {{.hidden_size = 200,
-                                              .intermediate_size = 150,
-                                              .activation = KT_ACTIVATION_SILU},
-                                             {KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32},
-                                             KT_DTYPE_F32,
-                                             0,
-                                             true,
-                                             1 << 20,
-                                             0,
-                                             NULL};
-    struct expert expert;
-    struct batch batch;
-    make_expert(&expert, &shape);
-    make_batch(&batch, 200, KT_DTYPE_F32, 20);
-    for (size_t l = 0; l < check_n_levels; l++) {
-        struct check_level level = check_levels[l];
-        struct run run;
-        if (!level.opaque || !check_can_run(&level))
-            continue;
-        float *want = run_expert(find_own(&level), &expert, &batch);
-        start_run(&run, &level, &expert, 1 << 20, KT_DTYPE_F32);
-        ck_assert_str_eq(run.layout.form, "");
-        end_run(&run);
-        level.opaque = false; /* start_run compares the bytes */
-        for (unsigned of_store = 0; of_store < 2; of_store++) {
-            expert.layout.stored = !of_store;
-            (void)snprintf(expert.layout.form, sizeof expert.layout.form, "%s", of_store ? FORM : "");
-            float *y = run_expert(&level, &expert, &batch);
-            ck_assert_int_eq(memcmp(y, want, 20 * 200 * sizeof *y), 0);
-            guard_give(y);
-        }
-        expert.layout.form[0] = '\0';
-        guard_give(want);
-    }
-    free_batch(&batch);
-    free_expert(&expert);
+    const struct kt_layout *layout = &check->layout;
+    const struct kt_ops *ops = check->level->ops;
+    uint8_t *act = check_need(calloc(layout->row_unit, layout->act_row_size[stage == 1]));
+    uint8_t *scratch = check_need(aligned_alloc(64, layout->scratch_size + 64 - layout->scratch_size % 64));
+    float *out = check_need(calloc(layout->row_unit, layout->h_row_size));
+    struct kt_product job = {.layout = layout,
+                             .packed = check->packed[stage == 1].data,
+                             .panel_end = 1,
+                             .n_rows = 1,
+                             .act = act,
+                             .out = out,
+                             .out_index = (const uint32_t[]){0},
+                             .out_stride = 400,
+                             .scratch = scratch,
+                             .error = error};
+    if (stage == 0)
+        ops->gate_up(check->instance, &job);
+    else if (stage == 1)
+        ops->down(check->instance, &job);
+    else
+        ck_assert_int_eq(ops->weight_row(check->instance, layout, check->packed[0].data,
+                                         &check->source.expert, KT_GATE, 0, out, error),
+                         KT_E_BACKEND);
+    free(out);
+    free(scratch);
+    free(act);
 }
-END_TEST
 
 /* A product that is not computed, after the library was found good, is an error of both stages and of
  * weight_row. */
 START_TEST(a_library_that_gives_up)
 {
-    static const struct check_shape shape = {{.hidden_size = 100,
-                                              .intermediate_size = 80,
-                                              .activation = KT_ACTIVATION_SILU},
-                                             {KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32},
-                                             KT_DTYPE_F32,
-                                             0,
-                                             true,
-                                             1 << 20,
-                                             0,
-                                             NULL};
-    struct expert expert;
+    static VENDOR_INSTANCE instance;
+    const struct kt_level level = {.name = "vendor", .ops = &VENDOR_OPS};
+    const struct instance base = {.host = &check_host, .l2_size = 1 << 20, .y_dtype = KT_DTYPE_F32};
+    struct check check = {.level = &level, .instance = &instance, .host = &check_host, .random = 1};
+    struct kt_shape *shape = &check.layout.shape;
+    struct kt_error error = {KT_OK, ""};
+    struct kt_caps caps;
     void (*stub_idle)(int);
+    if (getenv(VENDOR_CHECKED) || kt_cpu_detect(NULL, &caps, &error) != KT_OK ||
+        (VENDOR_NEEDS & ~caps.cpu) != 0)
+        return;
     void *handle = dlopen(find_stub("good"), RTLD_NOW | RTLD_LOCAL);
-
     ck_assert_ptr_nonnull(handle);
     void *address = dlsym(handle, "stub_idle");
     memcpy(&stub_idle, &address, sizeof address);
-    make_expert(&expert, &shape);
-    for (size_t l = 0; l < check_n_levels && !getenv(VENDOR_CHECKED); l++) {
-        struct run run;
-        if (!check_levels[l].opaque || !check_can_run(&check_levels[l]))
-            continue;
-        start_run(&run, &check_levels[l], &expert, 1 << 20, KT_DTYPE_F32);
-        const struct kt_ops *ops = run.level->ops;
-        float *out = guard_take(100 * sizeof(float));
-        for (int stage = 0; stage < 3; stage++) {
-            struct kt_error error = {KT_OK, ""};
-            void *act = guard_take(run.layout.row_unit * run.layout.act_row_size[stage == 1]);
-            void *h = guard_take(run.layout.row_unit * run.layout.h_row_size);
-            struct kt_product job = {.layout = &run.layout,
-                                     .packed = run.packed[stage == 1],
-                                     .panel_end = 1,
-                                     .n_rows = 1,
-                                     .act = act,
-                                     .out = stage ? (void *)out : h,
-                                     .out_index = (const uint32_t[]){0},
-                                     .out_stride = 400,
-                                     .scratch = run.scratch,
-                                     .error = &error};
-            memset(act, 0, run.layout.row_unit * run.layout.act_row_size[stage == 1]);
-            stub_idle(1);
-            if (stage == 0)
-                ops->gate_up(&run.instance, &job);
-            else if (stage == 1)
-                ops->down(&run.instance, &job);
-            else
-                ck_assert_int_eq(ops->weight_row(&run.instance, &run.layout, run.packed[0], &expert.source,
-                                                 KT_GATE, 0, out, &error),
-                                 KT_E_BACKEND);
-            stub_idle(0);
-            ck_assert_int_eq(error.status, KT_E_BACKEND);
-            ck_assert_msg(strstr(error.message, " returned without computing"), "%s", error.message);
-            guard_give(act);
-            guard_give(h);
-        }
-        guard_give(out);
-        end_run(&run);
+    memcpy(&instance, &base, sizeof base);
+    ck_assert_int_eq(VENDOR_OPEN(&check_host, find_stub("good"), &instance.VENDOR_FOUND, &error), KT_OK);
+    *shape = (struct kt_shape){.hidden_size = 100,
+                               .intermediate_size = 80,
+                               .n_experts = 1,
+                               .top_k = 1,
+                               .activation = KT_ACTIVATION_SILU};
+    for (int p = 0; p < 3; p++)
+        shape->format[p].dtype = KT_DTYPE_F32;
+    ck_assert_int_eq(level.ops->layout(&instance, &check.layout, &error), KT_OK);
+    ck_assert_str_eq(check.layout.form, "");
+    ck_assert(source_create(shape, &check.random, &check.source));
+    check_pack_once(&check);
+    for (int stage = 0; stage < 3; stage++) {
+        error.status = KT_OK;
+        stub_idle(1);
+        run_idle(&check, stage, &error);
+        stub_idle(0);
+        ck_assert_int_eq(error.status, KT_E_BACKEND);
+        ck_assert_msg(strstr(error.message, " returned without computing"), "%s", error.message);
     }
-    free_expert(&expert);
+    free_case(&check);
 }
 END_TEST
+#endif
 
-void model_tests(TCase *tcase)
+int main(void)
 {
+    Suite *suite = suite_create(BACKEND);
+    TCase *tcase = tcase_create("libraries");
+    tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, unfit_libraries_are_refused, 0, (int)COUNT(unfit));
     tcase_add_loop_test(tcase, fit_libraries_are_taken, 0, (int)COUNT(fit));
     tcase_add_test(tcase, libraries_that_are_not_there);
     tcase_add_test(tcase, no_memory_to_try);
     tcase_add_test(tcase, threads_are_given_back);
-    tcase_add_test(tcase, stored_weights_have_one_form);
+#ifdef VENDOR_OPS
     tcase_add_test(tcase, a_library_that_gives_up);
+#endif
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include "core/weights/decode/view.h"
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
+#include "tests/checkkernel/host.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -120,8 +121,65 @@ static bool spoil(unsigned kind, struct kt_shape *shape)
     return true;
 }
 
+static bool is_refused(struct check *check, const struct kt_shape *shape, const char *reason)
+{
+    struct kt_layout layout = {.shape = *shape};
+    struct kt_error error = {KT_OK, ""};
+    return check->level->ops->layout(check->instance, &layout, &error) == KT_E_UNSUPPORTED &&
+           strstr(error.message, reason);
+}
+
+/* Sizes of which no sum fits into 32 bits, and numbers that are no weights. */
+static void check_limits(struct check *check)
+{
+    const uint64_t most = UINT64_C(1) << 17, sizes[] = {0, most + 1, UINT64_MAX};
+    const bool linear = check_linear(check);
+    for (unsigned i = 0; i < 6; i++) {
+        struct kt_shape shape = check->layout.shape;
+        *(i % 2 ? &shape.intermediate_size : &shape.hidden_size) = sizes[i / 2];
+        struct kt_layout layout = {.shape = shape};
+        if (linear && i == 2 && check->level->ops->layout(check->instance, &layout, NULL) != KT_OK)
+            check_fail(check, "a linear of %llu rows is refused", (unsigned long long)sizes[1]);
+        if (!(linear && i == 2) && !is_refused(check, &shape, "outside 1.."))
+            check_fail(check, "size number %u of %llu is not refused", i % 2,
+                       (unsigned long long)sizes[i / 2]);
+    }
+    struct kt_shape shape = check->layout.shape;
+    shape.format[linear ? KT_DOWN : KT_UP].dtype = KT_DTYPE_I64;
+    if (!is_refused(check, &shape, linear ? "matrix" : "up projection"))
+        check_fail(check, "weights of i64 are not refused");
+}
+
+/* A view of another size is refused, and services that fail are errors. */
+static void check_failures(struct check *check)
+{
+    struct kt_expert expert = check->source.expert;
+    struct kt_error error = {KT_OK, ""};
+    const uint64_t size = check->layout.weight_size[KT_STAGE_DOWN];
+    uint8_t *packed = check_need(aligned_alloc(64, (size + 63) / 64 * 64));
+    struct kt_pack job = {&check->layout, KT_STAGE_DOWN, &expert, 0, count_panels(check, KT_STAGE_DOWN),
+                          packed};
+    expert.down.rows++;
+    if (check->level->ops->pack(check->instance, &job, &error) != KT_E_INVALID)
+        check_fail(check, "a row too much is not refused");
+    expert.down.rows--;
+    check_service_fails = KT_E_NOMEM;
+    if (check->level->ops->pack(check->instance, &job, &error) != KT_E_NOMEM)
+        check_fail(check, "pack without memory has no error");
+    check_service_fails = KT_E_IO; /* which plain rows do not ask for */
+    enum kt_status status = check->level->ops->pack(check->instance, &job, &error);
+    if ((status == KT_OK) != (check_service_fails == KT_E_IO) || (status && status != KT_E_IO))
+        check_fail(check, "pack of rows that cannot be read has no error");
+    check_service_fails = KT_OK;
+    free(packed);
+}
+
 void check_refusals(struct check *check)
 {
+    if (check->model->code_row) {
+        check_limits(check);
+        check_failures(check);
+    }
     for (unsigned kind = 0; check->model->scaled; kind++) {
         struct kt_layout layout = {.shape = check->layout.shape};
         struct kt_error error = {KT_OK, ""};
@@ -152,6 +210,29 @@ static struct kt_expert slice(struct check *check, uint64_t begin)
     return expert;
 }
 
+/* A shard has the weights of its part of the whole; what spans the cut, a row's scale, is that of the whole.
+ */
+static void compare_cut(struct check *check, const struct kt_layout *shard, enum kt_stage stage,
+                        uint64_t begin, const uint8_t *packed)
+{
+    const bool down = stage == KT_STAGE_DOWN;
+    for (int p = down ? KT_DOWN : (int)check_first_projection(check); p <= (down ? KT_DOWN : KT_UP); p++) {
+        const uint64_t rows = projection_rows(&shard->shape, (enum kt_projection)p);
+        const uint64_t cols = projection_cols(&shard->shape, (enum kt_projection)p);
+        const uint64_t k = projection_cols(&check->layout.shape, (enum kt_projection)p);
+        float *row = check_need(malloc(cols * sizeof *row));
+        for (uint64_t r = 0; r < rows; r++) {
+            const float *whole = check->weights[p] + (down ? r * k + begin : (begin + r) * k);
+            if (check->level->ops->weight_row(check->instance, shard, packed, &check->source.expert,
+                                              (enum kt_projection)p, r, row, NULL) ||
+                !same_floats(row, whole, cols))
+                check_fail(check, "row %llu of projection %d cut from %llu on is not the whole's",
+                           (unsigned long long)r, p, (unsigned long long)begin);
+        }
+        free(row);
+    }
+}
+
 static void check_cut_stage(struct check *check, const struct kt_layout *shard, enum kt_stage stage,
                             uint64_t begin, const struct kt_expert *expert)
 {
@@ -176,7 +257,9 @@ static void check_cut_stage(struct check *check, const struct kt_layout *shard, 
     ops->cut(check->instance, &cut);
     if (error.status != KT_OK)
         check_fail(check, "cut: %s", error.message);
-    if (memcmp(got.data, wanted.data, size) != 0)
+    if (check->model->code_row)
+        compare_cut(check, shard, stage, begin, got.data);
+    else if (memcmp(got.data, wanted.data, size) != 0)
         check_fail(check, "stage %d cut from row %llu on differs from packed so", stage,
                    (unsigned long long)begin);
     if (!guard_intact(&got))
@@ -185,15 +268,16 @@ static void check_cut_stage(struct check *check, const struct kt_layout *shard, 
     guard_free(&got);
 }
 
-/* A shard cut out of the packed expert is what packing it from the source makes: such plugins here keep
- * no scale that spans the cut. */
+/* A shard cut out of the packed expert is what packing it from the source makes, unless a scale spans the
+ * cut. */
 void check_cut(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
     uint64_t units = (layout->shape.intermediate_size - 1) / layout->k_unit;
     struct kt_layout shard = {.shape = layout->shape};
     struct kt_error error = {KT_OK, ""};
-    if (!check->level->ops->cut || units == 0)
+    const bool own_form = check->model->code_row && !layout->form[0]; /* which is not cut */
+    if (!check->level->ops->cut || own_form || units == 0)
         return;
     bool last = random_below(&check->random, 2);
     uint64_t begin = layout->k_unit * (last ? units : 1 + random_below(&check->random, (uint32_t)units));
@@ -210,8 +294,28 @@ void check_cut(struct check *check)
         check->level->ops->release_layout(check->instance, &shard);
 }
 
+/* What weight_row should give for a row of the source. */
+static void find_wanted(struct check *check, enum kt_projection projection, uint64_t row, const float *source,
+                        float *wanted)
+{
+    const uint64_t k = projection_cols(&check->layout.shape, projection);
+    const bool coded = check->model->code_row != NULL;
+    float scale = 1;
+    int8_t *codes = coded ? check->codes[projection] + row * k : NULL;
+    if (coded) {
+        check->model->code_row(check, projection, row, source, codes, &scale);
+        check->groups[projection][row] = (double)scale;
+    }
+    for (uint64_t c = 0; c < k; c++)
+        wanted[c] = coded ? scale * (float)codes[c] : check->model->weight(source[c]);
+}
+
 void check_weights(struct check *check)
 {
+    /* a level with a form of its own may find a row by products with all of its matrix: some, on every place
+     * of a tile */
+    const bool own_form = check->model->code_row && !check->layout.form[0];
+    const uint64_t step = !own_form ? 1 : check->large ? 97 : 13;
     check_exactly();
     const struct kt_shape *shape = &check->layout.shape;
     const struct kt_expert *expert = &check->source.expert;
@@ -219,25 +323,35 @@ void check_weights(struct check *check)
         enum kt_projection projection = (enum kt_projection)p;
         uint64_t rows = projection_rows(shape, projection), cols = projection_cols(shape, projection);
         struct kt_error error = {KT_OK, ""};
-        float *source = malloc(cols * sizeof *source);
-        check->weights[p] = malloc(rows * cols * sizeof *source);
-        if (!source || !check->weights[p])
-            abort();
+        float *source = check_need(malloc(cols * sizeof *source));
+        float *wanted = check_need(malloc(cols * sizeof *wanted));
+        check->weights[p] = check_need(malloc(rows * cols * sizeof *source));
+        if (check->model->code_row) {
+            check->codes[p] = check_need(malloc(rows * cols));
+            check->groups[p] = check_need(malloc(rows * sizeof(double)));
+        }
         for (uint64_t r = 0; r < rows; r++) {
             float *row = check->weights[p] + r * cols;
-            if (check->level->ops->weight_row(check->instance, &check->layout,
-                                              check->packed[p == KT_DOWN].data, expert, projection, r, row,
-                                              &error) ||
+            if ((r % step == 0 && check->level->ops->weight_row(check->instance, &check->layout,
+                                                                check->packed[p == KT_DOWN].data, expert,
+                                                                projection, r, row, &error)) ||
                 kt_view_dequantize(check_view(check, projection), r, 0, cols, source, &error))
                 check_fail(check, "weight row: %s", error.message);
-            for (uint64_t c = 0; c < cols && !check->wrong; c++) {
-                float wanted = check->model->weight(source[c]);
-                bool same = isnan(wanted) ? isnan(row[c]) : memcmp(row + c, &wanted, sizeof wanted) == 0;
+            find_wanted(check, projection, r, source, wanted);
+            for (uint64_t c = 0; c < cols && r % step == 0 && !check->wrong; c++) {
+                /* a 0 of a code has no sign */
+                bool same = isnan(wanted[c])         ? isnan(row[c])
+                            : check->model->code_row ? row[c] == wanted[c]
+                                                     : memcmp(row + c, wanted + c, sizeof *wanted) == 0;
                 if (!same)
                     check_fail(check, "row %llu, column %llu of projection %d is not what the source says",
                                (unsigned long long)r, (unsigned long long)c, p);
             }
         }
+        if (check->level->ops->weight_row(check->instance, &check->layout, check->packed[p == KT_DOWN].data,
+                                          expert, projection, rows, wanted, NULL) != KT_E_RANGE)
+            check_fail(check, "projection %d has a row too much", p);
+        free(wanted);
         free(source);
     }
 }

@@ -74,11 +74,14 @@ struct check {
     float *rounded[3]; /* weights rounded to bfloat16, where that is how they are multiplied; NULL: not yet */
     float *spread[3];  /* how far they may be from that, NULL: not at all */
     double *groups[3]; /* each row's scales of groups of columns, and as many zeros; NULL: not read yet */
+    int8_t *codes[3];  /* each weight as a multiple of its row's scale; NULL: such weights are not known */
     float *minima[3];  /* the part of each weight that its quant does not change, for bounds; NULL: none */
     uint16_t *input;   /* n_acts rows of BF16: of hidden_size numbers, of a linear of intermediate_size */
     uint32_t *index, *out_index;
     struct guarded packed[2], act[2], h, y;
     uint64_t y_stride;
+    bool h_panels;  /* h is [16 columns][rows filled up to 16][16], not row after row */
+    bool extreme;   /* weights and inputs have one size: their sums are as large as they can be */
     bool large;     /* takes much longer than others */
     bool same_code; /* `known` is of the same machine code */
     bool wrong;
@@ -154,6 +157,8 @@ void pack_input(struct check *check, enum kt_stage stage, uint32_t dtype, const 
  * its product. */
 void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin, uint32_t end,
                uint8_t *packed);
+/* Row r of h, which is of n rows: its numbers, and those that fill it up. */
+void read_h(const struct check *check, const uint8_t *h, uint32_t n, uint32_t r, float *x);
 /* Packs rows row..row+n-1 of h, or of a linear, as if they were a product of their own. */
 void pack_product(struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
 
@@ -177,6 +182,8 @@ void check_gaps(struct check *check);
 /* Are n floats equal to the bit? All NaNs count as equal: a NaN gets its bits from one of two operands, and
  * compilers choose which for each number of rows. */
 bool same_floats(const void *a, const void *b, uint64_t n);
+/* The same for y, whose rows have gaps. */
+bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b);
 
 /* Runs both products again with rows in other places of the input and of y, and checks that the bits are
  * equal. Leaves the case as it was. */

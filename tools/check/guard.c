@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "tools/check/guard.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -157,22 +156,4 @@ void guard_free(struct guarded *guarded)
     if (guarded->map)
         give_back(guarded);
     memset(guarded, 0, sizeof *guarded);
-}
-
-void *guard_take(uint64_t size)
-{
-    struct guarded guarded;
-    if (!guard_create("memory", size, 1, true, &guarded))
-        abort();
-    return guarded.data;
-}
-
-void guard_give(void *memory)
-{
-    for (int i = 0; i < MAX_REGIONS && memory; i++)
-        if (regions[i].name && regions[i].data == memory) {
-            struct guarded guarded = {.map = regions[i].map};
-            guard_free(&guarded);
-            return;
-        }
 }

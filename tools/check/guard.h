@@ -26,9 +26,4 @@ void guard_free(struct guarded *guarded);
  * NULL; `offset` is the distance from its first byte. May be called by a signal handler. */
 const char *guard_find(const void *address, int64_t *offset, uint64_t *size);
 
-/* Memory that ends at such a page, without more. Ends the program if there is none. */
-void *guard_take(uint64_t size);
-/* Gives it back; NULL: nothing. */
-void guard_give(void *memory);
-
 #endif

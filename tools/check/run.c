@@ -81,6 +81,7 @@ void free_case(struct check *check)
         free(check->rounded[p]);
         free(check->spread[p]);
         free(check->groups[p]);
+        free(check->codes[p]);
         free(check->minima[p]);
     }
     free(check->input);
@@ -157,6 +158,33 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
         run_act_pack(check, &job);
 }
 
+/* Where 16 numbers of row r of h of n rows begin. */
+static uint64_t find_h(const struct check *check, uint32_t n, uint32_t r, uint64_t part)
+{
+    uint64_t rows = (n + UINT64_C(15)) / 16 * 16;
+    return check->h_panels ? (part * rows + r) * 64 : r * check->layout.h_row_size + part * 64;
+}
+
+void read_h(const struct check *check, const uint8_t *h, uint32_t n, uint32_t r, float *x)
+{
+    const uint64_t size = check->layout.h_row_size;
+    for (uint64_t at = 0; at < size; at += 64)
+        memcpy((uint8_t *)x + at, h + find_h(check, n, r, at / 64), size - at < 64 ? size - at : 64);
+}
+
+/* Rows row..row+n-1 of h in panels of their own; what fills those up is not read as numbers. */
+static uint8_t *copy_panels(const struct check *check, uint32_t row, uint32_t n)
+{
+    const uint64_t size = fill_rows(check, n) * check->layout.h_row_size;
+    uint8_t *h = check_need(aligned_alloc(64, (size + 63) / 64 * 64));
+    memset(h, 0xff, size);
+    for (uint64_t part = 0; part < check->layout.h_row_size / 64; part++)
+        for (uint32_t r = 0; r < n; r++)
+            memcpy(h + find_h(check, n, r, part), check->h.data + find_h(check, check->n_rows, row + r, part),
+                   64);
+    return h;
+}
+
 void pack_product(struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
 {
     const struct kt_layout *layout = &check->layout;
@@ -165,9 +193,12 @@ void pack_product(struct check *check, uint32_t row, uint32_t n, uint8_t *packed
         pack_input(check, KT_STAGE_DOWN, KT_DTYPE_BF16, check->index + row, n, 0, n, packed);
         return;
     }
-    struct kt_act_pack job = {layout, KT_STAGE_DOWN, 0,     n, 0, n, check->h.data + row * layout->h_row_size,
-                              0,      packed,        &error};
+    uint8_t *h = check->h_panels ? copy_panels(check, row, n) : NULL;
+    struct kt_act_pack job =
+        {layout, KT_STAGE_DOWN, 0,     n, 0, n, h ? h : check->h.data + row * layout->h_row_size,
+         0,      packed,        &error};
     run_act_pack(check, &job);
+    free(h);
 }
 
 void check_act_pack(struct check *check, enum kt_stage stage)
@@ -384,8 +415,7 @@ bool same_floats(const void *a, const void *b, uint64_t n)
     return same_numbers(a, b, KT_DTYPE_F32, n * sizeof(float));
 }
 
-/* The same for y, whose rows have gaps. */
-static bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b)
+bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b)
 {
     return same_numbers(a, b, check_y_dtype(check), check->y.size);
 }

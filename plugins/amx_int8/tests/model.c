@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c - the backend amx_int8 has nothing beside what model_int8.c says. */
-#include "tests/checkkernel/int8_case.h"
+/* model.c - what checkkernel holds the plugin amx_int8 to. */
+#include "tests/checkkernel/check.h"
 
-void model_open(void *instance, const struct expert *expert)
-{
-    (void)instance;
-    (void)expert;
-}
-
-void model_tests(TCase *tcase)
-{
-    (void)tcase;
-}
+const struct model amx_int8_model = {
+    .plugin = "amx_int8",
+    .dtypes = model_float_dtypes,
+    .read_row = model_read_int8,
+    .code_row = model_code_int8,
+};

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Level aocl of blis_int8 with AMD's library itself, the one that ./configure --with-aocl=DIR names.
-program=$KT_TEST_BUILD/tests/check_blis_int8
+program=$KT_TEST_BUILD/plugins/blis_int8/tests/test_aocl
 if [ -z "${KT_TEST_AOCL:-}" ]; then
     echo "SKIP: no AOCL to test with: ./configure --with-aocl=DIR names one (AOCL-BLAS 4.2 or later, or AOCL-DLP)"
     exit 77
@@ -25,4 +25,7 @@ fi
 echo "$found"
 KT_CHECK_AOCL=$(realpath "$found")
 export KT_CHECK_AOCL
-exec "$KT_TEST_BUILD/libtool" --mode=execute "$program"
+"$KT_TEST_BUILD/libtool" --mode=execute "$program" || exit
+exec "$KT_TEST_BUILD/libtool" --mode=execute "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
+    --plugin "$KT_TEST_BUILD/.libs/kt_blis_int8.so" --level aocl --cases 24 --seed 20261121 \
+    --set library="$KT_CHECK_AOCL"

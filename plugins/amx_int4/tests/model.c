@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - what checkkernel holds the plugin amx_int4 to. */
+#include "tests/checkkernel/check.h"
+
+const struct model amx_int4_model = {
+    .plugin = "amx_int4",
+    .dtypes = model_float_dtypes,
+    .read_row = model_read_int8,
+    .code_row = model_code_int4,
+};
