@@ -2,6 +2,7 @@
 /* Deferred experts against a plain model of the rule: the same bits, for passes through several layers. */
 #include "tests/support/deferral_rule.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -364,7 +365,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("deferral");
     TCase *tests = tcase_create("deferral");
     tcase_add_loop_test(tests, passes_follow_the_rule, 0, 2);
     tcase_add_test(tests, layers_have_numbers_of_their_own);
@@ -372,10 +372,5 @@ int main(void)
     tcase_add_test(tests, wrong_passes);
     tcase_add_loop_test(tests, sixteen_bits, 0, 2);
     tcase_add_test(tests, wrong_params);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("deferral", tests);
 }

@@ -2,6 +2,7 @@
 /* Models whose experts lie half on a GPU: each layer's sum is that of all its experts on the CPU, with
  * deferral that of the rule; masks change while it serves, and two models share a context. */
 #include "tests/core/async/engine/engine.h"
+#include "tests/support/suite.h"
 
 #include <stdlib.h>
 
@@ -74,15 +75,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("engine");
     TCase *tests = tcase_create("engine");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, sums_are_those_of_the_cpu, 0, MODELS);
     tcase_add_loop_test(tests, two_models_at_once, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("engine", tests);
 }

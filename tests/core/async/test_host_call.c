@@ -2,6 +2,7 @@
 /* Forwards that a stream submits and waits for, also from captured graphs; tests/gpu has the runtime. */
 #include "tests/gpu/gpu.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -400,17 +401,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("host_call");
     TCase *tests = tcase_create("host_call");
     tcase_add_loop_test(tests, a_captured_pass_replays_with_new_data, 0, 2);
     tcase_add_loop_test(tests, failures_are_kept, 0, 2);
     tcase_add_test(tests, a_wait_ends);
     tcase_add_test(tests, a_runtime_that_is_loaded);
     tcase_add_test(tests, wrong_params);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("host_call", tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_queue.c - submit and wait: order, a full queue, wrong tickets, many threads, early ends. */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -268,7 +269,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("queue");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 120);
     tcase_add_test(all, test_order_and_capacity);
@@ -280,10 +280,5 @@ int main(void)
     tcase_add_test(all, test_fork);
     tcase_add_test(all, test_many_threads);
     tcase_add_test(all, test_early_end);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("queue", all);
 }

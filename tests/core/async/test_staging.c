@@ -2,6 +2,7 @@
 /* Buffers by layer shape and batch size: which one a batch gets, that addresses stay, and whose memory it is.
  */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -324,7 +325,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("staging");
     TCase *tests = tcase_create("staging");
     tcase_add_loop_test(tests, captured_sizes, 0, 2);
     tcase_add_test(tests, larger_batches);
@@ -333,10 +333,5 @@ int main(void)
     tcase_add_test(tests, wrong_arguments);
     tcase_add_test(tests, clearing_waits);
     tcase_add_test(tests, many_threads);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("staging", tests);
 }

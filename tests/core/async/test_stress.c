@@ -7,6 +7,7 @@
 #include "tests/support/deferral_rule.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -537,15 +538,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("stress");
     TCase *tests = tcase_create("stress");
     tcase_set_timeout(tests, getenv("KT_TEST_SUBMITS") ? 36000 : 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, every_output_is_right);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("stress", tests);
 }

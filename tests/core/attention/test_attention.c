@@ -6,6 +6,7 @@
 #include "tools/check/lanes.h"
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <kt/tune.h>
 #include <math.h>
@@ -329,7 +330,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("attention");
     TCase *tests = tcase_create("attention");
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -337,10 +337,5 @@ int main(void)
     tcase_add_loop_test(tests, late_maximum, 0, (int)(WORLD_SHAPES * COUNT(levels)));
     if (world_has_plugin())
         tcase_add_loop_test(tests, same_bits, 0, WORLD_SHAPES);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("attention", tests);
 }

@@ -2,6 +2,7 @@
 /* test_attention_calls.c - NaN, rows of 16 bits, wrong parameters and batches, no plugin. */
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <kt/tune.h>
 #include <math.h>
@@ -267,7 +268,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("attention calls");
     TCase *tests = tcase_create("calls");
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -280,10 +280,5 @@ int main(void)
         tcase_add_test(tests, configured_tunables);
     }
     tcase_add_test(tests, no_plugin);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("attention calls", tests);
 }

@@ -6,6 +6,7 @@
  */
 #include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -131,16 +132,10 @@ int main(void)
         puts("SKIP: the plugin attention is not built");
         return 77;
     }
-    Suite *suite = suite_create("attention faults");
     TCase *tests = tcase_create("faults");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, every_call, 0, 2);
     tcase_add_loop_test(tests, forward_allocates_nothing, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("attention faults", tests);
 }

@@ -4,6 +4,8 @@
  * of their fields, numbers of their constants. A plugin that was built against these headers relies on
  * every row. A row is never changed without the version number that its message names.
  */
+#include "tests/support/suite.h"
+
 #include <kt/plugin_attention.h>
 #include <kt/plugin_rows.h>
 
@@ -476,17 +478,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("abi");
     TCase *tests = tcase_create("abi");
     if (sizeof(void *) == 8 && sizeof(long) == 8) {
         tcase_add_test(tests, structs_are_as_plugins_know_them);
         tcase_add_test(tests, numbers_are_as_plugins_know_them);
     }
     tcase_add_test(tests, the_head_never_moves);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("abi", tests);
 }

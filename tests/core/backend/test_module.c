@@ -6,6 +6,7 @@
 #include "core/base/option.h"
 #include "core/base/trust.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <elf.h>
@@ -379,7 +380,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("module");
     TCase *tests = tcase_create("module");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, finding);
@@ -396,10 +396,5 @@ int main(void)
     tcase_add_test(tests, what_was_checked_is_what_is_open);
     tcase_add_test(tests, names_that_are_not_its_own);
     tcase_add_test(tests, option_values);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("module", tests);
 }

@@ -3,6 +3,7 @@
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
 #include "tests/core/backend/registry_world.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -431,7 +432,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("registry");
     TCase *tests = tcase_create("registry");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, the_reference_is_always_there_and_last);
@@ -451,10 +451,5 @@ int main(void)
     tcase_add_test(tests, methods_stand_for_backends);
     tcase_add_test(tests, two_registries_live_side_by_side);
     tcase_add_test(tests, services_of_the_host);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("registry", tests);
 }

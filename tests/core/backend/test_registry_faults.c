@@ -4,6 +4,7 @@
 #include "core/machine/cpu.h"
 #include "tests/core/backend/registry_world.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,16 +119,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("registry faults");
     TCase *tests = tcase_create("registry faults");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, plugins_are_tried_first);
     tcase_add_test(tests, errors_that_pass_change_no_backend);
     tcase_add_test(tests, every_allocation_may_fail);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("registry faults", tests);
 }

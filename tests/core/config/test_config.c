@@ -3,6 +3,7 @@
 #include "tests/support/alloc_faults.h"
 #include "tests/support/config_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -431,7 +432,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("config");
     TCase *tests = tcase_create("config");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, defaults_are_all_there_in_order);
@@ -453,10 +453,5 @@ int main(void)
     tcase_add_test(tests, a_config_is_shared_by_count);
     tcase_add_test(tests, debug_tells_which_files_are_read);
     tcase_add_test(tests, every_allocation_may_fail);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("config", tests);
 }

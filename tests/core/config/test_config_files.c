@@ -2,6 +2,7 @@
 /* Configuration files: forms, right and wrong, and files that are none. */
 #include "tests/support/config_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -334,7 +335,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("config_files");
     TCase *tests = tcase_create("config_files");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, forms_that_are_fine);
@@ -350,10 +350,5 @@ int main(void)
     tcase_add_test(tests, files_without_permission);
     tcase_add_test(tests, two_dropins_with_one_section);
     tcase_add_test(tests, the_example_file_holds_every_setting);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("config_files", tests);
 }

@@ -11,6 +11,7 @@
 #include "core/weights/table/checkpoint.h"
 #include "tests/support/gguf_build.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -297,15 +298,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fork");
     TCase *tests = tcase_create("fork");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, locks);
     tcase_add_test(tests, objects);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("fork", tests);
 }

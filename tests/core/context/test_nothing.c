@@ -2,6 +2,7 @@
 /* test_nothing.c - NULL for what functions need, numbers behind the last, and addresses that numbers cannot
  * have: refused with words, for each. */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +188,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("nothing");
     TCase *all = tcase_create("all");
     tcase_add_test(all, addresses);
     tcase_add_test(all, contexts);
@@ -197,10 +197,5 @@ int main(void)
     tcase_add_test(all, others);
     tcase_add_test(all, checkpoints);
     tcase_add_test(all, writers);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("nothing", all);
 }

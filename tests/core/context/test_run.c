@@ -3,6 +3,7 @@
  * and counters promise, and that runs of several threads follow one another. */
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -182,7 +183,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("run");
     TCase *tests = tcase_create("run");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -191,10 +191,5 @@ int main(void)
     tcase_add_loop_test(tests, barriers_separate_phases, 0, PLACES);
     tcase_add_test(tests, runs_follow_one_another);
     tcase_add_test(tests, wrong_calls);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("run", tests);
 }

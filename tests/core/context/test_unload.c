@@ -4,6 +4,7 @@
  * threads: these go on, in code that must still be there.
  */
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -78,14 +79,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("unload");
     TCase *tests = tcase_create("unload");
     tcase_add_test(tests, threads_go_on);
     tcase_add_test(tests, engine_stays);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("unload", tests);
 }

@@ -4,6 +4,7 @@
 #include "tests/support/layer_fixture.h"
 #include "tests/support/random_view.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -178,17 +179,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("deterministic");
     TCase *tests = tcase_create("deterministic");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, experts, 0, 2 * SOURCES);
     tcase_add_loop_test(tests, linears, 0, 2 * SOURCES);
     tcase_add_test(tests, an_older_plugin);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("deterministic", tests);
 }

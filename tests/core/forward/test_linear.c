@@ -10,6 +10,7 @@
 #include "tests/support/layer_fixture.h"
 #include "tests/support/random_view.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -551,7 +552,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("linear");
     TCase *tests = tcase_create("linear");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -564,10 +564,5 @@ int main(void)
     tcase_add_loop_test(tests, a_plan_is_what_loading_takes, 0, SOURCES);
     tcase_add_test(tests, wrong_calls);
     tcase_add_test(tests, no_layer_is_a_linear);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("linear", tests);
 }

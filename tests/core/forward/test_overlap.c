@@ -2,6 +2,7 @@
 /* test_overlap.c - outputs that lie in inputs are found; rows between other rows are no such outputs. */
 #include "core/base/overlap.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,15 +133,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("overlap");
     TCase *tests = tcase_create("overlap");
     tcase_add_test(tests, as_bytes_say);
     tcase_add_test(tests, layers_refuse);
     tcase_add_test(tests, linears_refuse);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("overlap", tests);
 }

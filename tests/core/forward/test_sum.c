@@ -3,6 +3,7 @@
 #include "core/forward/sum.h"
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/encode.h"
+#include "tests/support/suite.h"
 #include <check.h>
 #include <kt/types.h>
 #include <math.h>
@@ -96,14 +97,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sums of outputs");
     TCase *tests = tcase_create("sums");
     tcase_add_loop_test(tests, adds_as_one_by_one, 0, 2); /* y is float32 or bfloat16 */
     tcase_add_loop_test(tests, rounds_as_one_by_one, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("sums of outputs", tests);
 }

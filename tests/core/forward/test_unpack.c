@@ -4,6 +4,7 @@
 #include "tests/support/gguf_build.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -571,7 +572,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("unpack");
     TCase *tests = tcase_create("unpack");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, experts_come_back_byte_for_byte, 0, 2 * N_SOURCES);
@@ -580,10 +580,5 @@ int main(void)
     tcase_add_loop_test(tests, slices_that_would_cut_are_refused, 0, 2);
     tcase_add_loop_test(tests, what_is_lost_is_not_given_back, 0, 2);
     tcase_add_test(tests, weights_of_a_store);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("unpack", tests);
 }

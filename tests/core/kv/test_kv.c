@@ -5,6 +5,7 @@
 #include "core/kv/cache.h"
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <errno.h>
 #include <math.h>
@@ -448,7 +449,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kv");
     TCase *tests = tcase_create("kv");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -461,10 +461,5 @@ int main(void)
     tcase_add_test(tests, positions_out_of_order);
     tcase_add_test(tests, heads_on_their_nodes);
     tcase_add_test(tests, all_memory_is_touched);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("kv", tests);
 }

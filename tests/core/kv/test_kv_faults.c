@@ -6,6 +6,7 @@
  */
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -149,16 +150,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kv faults");
     TCase *tests = tcase_create("faults");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, every_call);
     tcase_add_test(tests, sequences_allocate_nothing);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("kv faults", tests);
 }

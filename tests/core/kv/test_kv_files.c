@@ -4,6 +4,7 @@
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
 #include "tests/support/session_seal.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -422,7 +423,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kv files");
     TCase *tests = tcase_create("files");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -432,10 +432,5 @@ int main(void)
     tcase_add_test(tests, damaged_everywhere);
     tcase_add_test(tests, made_up);
     tcase_add_test(tests, rows_behind_the_end);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("kv files", tests);
 }

@@ -3,6 +3,7 @@
  * a list of their tokens. A full cache, and states. */
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -383,7 +384,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kv sequences");
     TCase *tests = tcase_create("sequences");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -392,10 +392,5 @@ int main(void)
     tcase_add_test(tests, truncation_pays_its_copy);
     tcase_add_loop_test(tests, states, 0, 3);
     tcase_add_loop_test(tests, large_pages, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("kv sequences", tests);
 }

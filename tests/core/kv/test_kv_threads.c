@@ -3,6 +3,7 @@
  * and closes sequences. For the thread sanitizer. */
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -115,15 +116,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kv threads");
     TCase *tests = tcase_create("threads");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, writers_and_a_manager, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("kv threads", tests);
 }

@@ -7,6 +7,7 @@
 #include "tests/support/gguf_build.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -368,16 +369,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("faults");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 120);
     tcase_add_checked_fixture(all, sandbox_open, sandbox_close);
     tcase_add_loop_test(all, test_every_allocation, 0, 3);
     tcase_add_test(all, test_forward_allocates_nothing);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("faults", all);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer.c - a layer against the definition in double, and everything a caller can get wrong. */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include "core/weights/decode/encode.h"
 
@@ -531,7 +532,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("layer");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 120);
     tcase_add_loop_test(all, test_definition, 0, 48);
@@ -551,10 +551,5 @@ int main(void)
     tcase_add_test(all, test_usage);
     tcase_add_test(all, test_two_contexts);
     tcase_add_loop_test(all, test_nodes, 0, 6);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("layer", all);
 }

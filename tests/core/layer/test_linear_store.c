@@ -4,6 +4,7 @@
 #include "core/weights/store/store_read.h"
 #include "tests/support/random_view.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -137,17 +138,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("linear store");
     TCase *backends = tcase_create("backends");
     tcase_set_timeout(backends, 120);
     tcase_add_checked_fixture(backends, stored_make_folder, sandbox_close);
     tcase_add_loop_test(backends, a_store_gives_the_same_bits, 0, SOURCES);
     tcase_add_loop_test(backends, large_ones_come_in_pieces, 0, getenv("KT_TEST_QUICK") ? 1 : SOURCES);
     tcase_add_test(backends, what_is_used_in_place_is_not_stored);
-    suite_add_tcase(suite, backends);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_tests("linear store", backends);
 }

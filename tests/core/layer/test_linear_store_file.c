@@ -7,6 +7,7 @@
 #include "tests/support/gguf_build.h"
 #include "tests/support/random_view.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 #include "tests/support/write_faults.h"
 
 #include <fcntl.h>
@@ -402,7 +403,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("files of linears");
     TCase *fake = tcase_create("fake");
     tcase_add_checked_fixture(fake, setup, teardown);
     tcase_add_test(fake, a_store_says_what_it_holds);
@@ -416,10 +416,5 @@ int main(void)
     tcase_add_test(fake, what_cannot_be_stored_is_said);
     tcase_add_test(fake, a_full_disk_leaves_nothing);
     tcase_add_test(fake, two_writers_do_not_meet);
-    suite_add_tcase(suite, fake);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_tests("files of linears", fake);
 }

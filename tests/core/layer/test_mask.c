@@ -2,6 +2,7 @@
 /* test_mask.c - an expert is masked, and is no longer, while batches are computed. The thread sanitizer sees
  * whether the mask is read as what another thread changes. */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -72,14 +73,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("mask");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_test(all, mask_that_changes);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("mask", all);
 }

@@ -4,6 +4,7 @@
 #include "tests/support/count_allocations.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -337,16 +338,10 @@ END_TEST
 int main(void)
 {
     count_allocations_start();
-    Suite *suite = suite_create("no_allocation");
     TCase *tests = tcase_create("no_allocation");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, the_counter_counts, 0, SOURCES);
     tcase_add_loop_test(tests, nothing_is_allocated, 0, SOURCES);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("no_allocation", tests);
 }

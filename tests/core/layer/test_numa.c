@@ -12,6 +12,7 @@
 #include "core/machine/pool.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <errno.h>
 #include <math.h>
@@ -307,7 +308,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("numa");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_checked_fixture(all, sandbox_open, sandbox_close);
@@ -317,10 +317,5 @@ int main(void)
         tcase_add_loop_test(all, result_is_that_of_its_shards, 0, (int)COUNT(backends));
     tcase_add_loop_test(all, packed_weights_lie_on_their_node, 0, (int)COUNT(backends));
     tcase_add_test(all, threads_run_on_their_node);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("numa", all);
 }

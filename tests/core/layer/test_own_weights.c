@@ -7,6 +7,7 @@
 #include "tests/support/own_view.h"
 #include "tests/support/random_view.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -258,15 +259,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("own_weights");
     TCase *tests = tcase_create("own_weights");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, every_dtype, 0, BACKENDS);
     tcase_add_test(tests, odd_scales_are_found);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("own_weights", tests);
 }

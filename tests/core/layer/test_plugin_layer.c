@@ -3,6 +3,7 @@
  */
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -377,7 +378,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("plugin_layer");
     TCase *tests = tcase_create("plugin_layer");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, results_are_those_of_the_definition, 0, 12);
@@ -391,10 +391,5 @@ int main(void)
     tcase_add_test(tests, packed_weights_are_the_source);
     tcase_add_loop_test(tests, a_plugin_that_lies, 0, 8);
     tcase_add_loop_test(tests, a_stage_that_fails, 0, 8 * N_FAILURES);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("plugin_layer", tests);
 }

@@ -2,6 +2,7 @@
 /* Weights that are used where they lie are brought into memory, and compared with their checksums. */
 #include "tests/core/layer/stored_layer.h"
 #include "tests/support/mapped.h"
+#include "tests/support/suite.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -171,7 +172,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("populate");
     TCase *tests = tcase_create("populate");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, all_pages_are_there, 0, 2);
@@ -181,10 +181,5 @@ int main(void)
     tcase_add_test(tests, what_is_packed_has_nothing_to_populate);
     tcase_add_test(tests, without_weights_it_is_refused);
     tcase_add_test(tests, a_file_that_became_shorter_is_said);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("populate", tests);
 }

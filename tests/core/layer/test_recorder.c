@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_recorder.c - what a recorder keeps, drops and writes, also while forwards go on. */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include "core/weights/table/checkpoint.h"
 #include "core/weights/table/parts.h"
@@ -390,7 +391,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("recorder");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_checked_fixture(all, make_folder, remove_folder);
@@ -400,10 +400,5 @@ int main(void)
     tcase_add_test(all, full_buffer);
     tcase_add_test(all, drained_while_it_serves);
     tcase_add_test(all, refusals);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("recorder", all);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packed weights in a store: what comes back is what was packed, on any nodes; nothing else is taken. */
 #include "tests/core/layer/stored_layer.h"
+#include "tests/support/suite.h"
 #include "tests/support/write_faults.h"
 
 #include <fcntl.h>
@@ -323,7 +324,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
     TCase *tcase = tcase_create("store");
     tcase_add_checked_fixture(tcase, store_setup, store_teardown);
     tcase_add_loop_test(tcase, a_store_gives_the_same_bits_as_its_source, 0, 2); /* 1: without a gate */
@@ -337,10 +337,5 @@ int main(void)
     tcase_add_test(tcase, stores_know_no_locale);
     tcase_add_test(tcase, two_writers_do_not_meet);
     tcase_add_test(tcase, other_options_and_backends_are_refused);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_tests("store", tcase);
 }

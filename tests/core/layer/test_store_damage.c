@@ -2,6 +2,7 @@
 /* Stores that are damaged, cut off or lie: each is refused, and says where. */
 #define _GNU_SOURCE /* memmem */
 #include "tests/core/layer/stored_layer.h"
+#include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +136,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store damage");
     TCase *tests = tcase_create("store damage");
     tcase_add_checked_fixture(tests, store_setup, store_teardown);
     tcase_add_test(tests, damage_anywhere_is_found);
@@ -143,10 +143,5 @@ int main(void)
     tcase_add_test(tests, a_store_that_is_cut_off_is_refused);
     tcase_add_test(tests, a_file_is_called_after_its_layer);
     tcase_add_test(tests, damaged_weights_are_not_handed_out);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("store damage", tests);
 }

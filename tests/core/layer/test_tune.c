@@ -4,6 +4,7 @@
 #include "core/machine/cpu_model.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -232,7 +233,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tune");
     TCase *tests = tcase_create("tune");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, tunables_are_listed);
@@ -243,10 +243,5 @@ int main(void)
     tcase_add_test(tests, plans_say_what_is_tuned);
     tcase_add_loop_test(tests, settings_that_do_not_fit, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tests, values_of_this_cpu_only);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("tune", tests);
 }

@@ -4,6 +4,7 @@
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
 #include "core/base/suggest.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -225,7 +226,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("cpu");
     TCase *tests = tcase_create("cpu");
     tcase_add_test(tests, names_and_bits_go_both_ways);
     tcase_add_test(tests, names_are_cut_at_a_word);
@@ -237,10 +237,5 @@ int main(void)
     tcase_add_test(tests, hardware_agrees_with_the_compilers_runtime);
     tcase_add_test(tests, caches_have_believable_sizes);
     tcase_add_test(tests, nearest_names);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("cpu", tests);
 }

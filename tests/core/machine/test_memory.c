@@ -2,6 +2,7 @@
 /* How much memory control groups leave. */
 #include "core/machine/memory.h"
 #include "core/machine/topology.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <kt/kt.h>
@@ -116,15 +117,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory");
     TCase *tests = tcase_create("memory");
     tcase_add_test(tests, control_groups_limit_memory);
     tcase_add_test(tests, a_machine_has_some);
     tcase_add_test(tests, a_topology_needs_memory);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("memory", tests);
 }

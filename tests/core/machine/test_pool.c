@@ -5,6 +5,7 @@
 #include "core/machine/pool.h"
 #include "core/machine/quota.h"
 #include "core/machine/topology.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -262,9 +263,5 @@ int main(void)
     tcase_add_test(synthetic, test_shares);
     tcase_add_loop_test(synthetic, test_node_lists, 0, 10);
     suite_add_tcase(suite, synthetic);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

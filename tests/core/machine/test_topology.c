@@ -3,6 +3,7 @@
 #include "core/context/context.h"
 #include "core/machine/pool.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,15 +374,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("topology");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, test_machine, 0, (int)COUNT(machines));
     tcase_add_loop_test(all, test_refused, 0, (int)COUNT(refused));
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("topology", all);
 }

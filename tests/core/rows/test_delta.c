@@ -3,6 +3,7 @@
  * double; the two forms of the rule; how jobs are divided. */
 #include "tests/core/rows/rows_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -463,7 +464,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("delta");
     TCase *tests = tcase_create("levels");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_set_timeout(tests, 60);
@@ -475,10 +475,5 @@ int main(void)
     tcase_add_loop_test(tests, a_context_is_deterministic, 0, N_LEVELS);
     tcase_add_loop_test(tests, nan_stays_behind_its_row, 0, N_LEVELS);
     tcase_add_loop_test(tests, a_decay_may_leave_nothing, 0, N_LEVELS);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("delta", tests);
 }

@@ -2,6 +2,7 @@
 /* test_norm.c - norms and gates of every level against their formulas in double. */
 #include "tests/core/rows/rows_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -288,7 +289,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("norms");
     TCase *tests = tcase_create("levels");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_set_timeout(tests, 60);
@@ -297,10 +297,5 @@ int main(void)
     tcase_add_loop_test(tests, norms_in_place, 0, N_LEVELS);
     tcase_add_loop_test(tests, gates_are_the_formula, 0, N_LEVELS);
     tcase_add_loop_test(tests, halves_are_rounded, 0, N_LEVELS);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("norms", tests);
 }

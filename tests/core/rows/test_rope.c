@@ -3,6 +3,7 @@
  * transformers of Hugging Face gives. */
 #include "tests/core/rows/rows_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -276,9 +277,5 @@ int main(void)
     tcase_add_test(tables, tables_are_double);
     tcase_add_test(tables, wrong_tables_are_refused);
     suite_add_tcase(suite, tables);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
  * double. */
 #include "tests/core/rows/rows_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -384,7 +385,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("route");
     TCase *tests = tcase_create("levels");
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_set_timeout(tests, 60);
@@ -396,10 +396,5 @@ int main(void)
     tcase_add_loop_test(tests, choices_are_the_rule, 0, N_LEVELS);
     tcase_add_loop_test(tests, ties_go_to_the_lower_one, 0, N_LEVELS);
     tcase_add_loop_test(tests, bad_logits_stay_in_their_row, 0, N_LEVELS);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("route", tests);
 }

@@ -3,6 +3,7 @@
  * the threads of a context. */
 #include "tests/core/rows/rows_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -302,7 +303,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rows");
     TCase *tests = tcase_create("rows");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, plugins_are_found);
@@ -311,10 +311,5 @@ int main(void)
     tcase_add_test(tests, wrong_routes_are_refused);
     tcase_add_test(tests, wrong_deltas_are_refused);
     tcase_add_test(tests, threads_divide_rows);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("rows", tests);
 }

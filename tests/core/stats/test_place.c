@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which experts lie on a GPU. */
+#include "tests/support/suite.h"
+
 #include <check.h>
 #include <kt/kt.h>
 #include <stdlib.h>
@@ -159,7 +161,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("place");
     TCase *tcase = tcase_create("place");
     tcase_add_test(tcase, as_many_as_asked_for);
     tcase_add_test(tcase, uniform_and_front);
@@ -167,10 +168,5 @@ int main(void)
     tcase_add_test(tcase, random_ones);
     tcase_add_test(tcase, update_swaps_the_largest_gain_first);
     tcase_add_test(tcase, refusals);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_tests("place", tcase);
 }

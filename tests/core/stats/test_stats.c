@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_stats.c - what layers count, and the files that hold it, damaged ones too. */
 #include "tests/support/layer_fixture.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -416,9 +417,5 @@ int main(void)
     tcase_add_test(files, wrong_tensors);
     suite_add_tcase(suite, serving);
     suite_add_tcase(suite, files);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

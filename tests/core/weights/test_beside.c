@@ -2,6 +2,7 @@
 /* What stands beside a weight: it is used, or says nothing about the weight, or the weight is refused. */
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdbool.h>
@@ -282,17 +283,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("beside");
     TCase *tests = tcase_create("beside");
     tcase_add_test(tests, beside_a_linear_of_gguf);
     tcase_add_test(tests, scales_of_experts_of_gguf);
     tcase_add_test(tests, beside_experts_of_gguf);
     tcase_add_test(tests, beside_weights_of_safetensors);
     tcase_add_test(tests, names_under_other_names);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("beside", tests);
 }

@@ -5,6 +5,7 @@
 #include "core/weights/decode/view.h"
 #include "core/weights/weights.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -533,7 +534,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("checkpoint");
     TCase *tests = tcase_create("checkpoint");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, model_of_two_layers, KT_IO_MMAP, KT_IO_READ + 1);
@@ -548,10 +548,5 @@ int main(void)
     tcase_add_loop_test(tests, file_that_shrinks, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, file_that_changes_all_the_time);
     tcase_add_test(tests, trained_models);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("checkpoint", tests);
 }

@@ -9,6 +9,7 @@
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
 #include "tests/support/ktkernel_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -477,7 +478,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("checkpoint memory");
     TCase *tests = tcase_create("checkpoint memory");
     json_set_alloc_funcs(__wrap_malloc, __wrap_free);
     tcase_set_timeout(tests, 120);
@@ -495,10 +495,5 @@ int main(void)
     tcase_add_test(tests, reads_are_interrupted_and_short);
     tcase_add_test(tests, malformed_files_cost_nothing);
     tcase_add_test(tests, large_files_cost_nothing);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("checkpoint memory", tests);
 }

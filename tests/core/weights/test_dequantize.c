@@ -5,6 +5,7 @@
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/dtype.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -431,7 +432,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("dequantize");
     TCase *tests = tcase_create("dequantize");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, same_bits_as_ggml, KT_IO_MMAP, KT_IO_READ + 1);
@@ -445,10 +445,5 @@ int main(void)
     tcase_add_test(tests, doubles_round_once);
     tcase_add_test(tests, scaled_fp8);
     tcase_add_test(tests, what_cannot_be_decoded);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("dequantize", tests);
 }

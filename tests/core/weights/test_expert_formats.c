@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Number formats of experts in safetensors checkpoints: scales, formats that cannot be read. */
 #include "tests/support/family_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -268,7 +269,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("expert formats");
     TCase *tests = tcase_create("expert formats");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
@@ -276,10 +276,5 @@ int main(void)
     tcase_add_test(tests, formats_that_cannot_be_read);
     tcase_add_test(tests, a_mixed_layer);
     tcase_add_test(tests, scales_that_do_not_fit);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("expert formats", tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Experts of safetensors checkpoints: names of families, fused tensors, biases, contradictions. */
 #include "tests/support/family_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -493,7 +494,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("families");
     TCase *tests = tcase_create("families");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
@@ -509,10 +509,5 @@ int main(void)
     tcase_add_loop_test(tests, contradictions_between_tensors, 0, (int)(sizeof changes / sizeof changes[0]));
     tcase_add_test(tests, shapes_that_do_not_fit);
     tcase_add_test(tests, layers_beyond_the_model);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("families", tests);
 }

@@ -4,6 +4,7 @@
 #include "core/weights/table/parts.h"
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <limits.h>
@@ -528,7 +529,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("folder");
     TCase *tests = tcase_create("folder");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
@@ -545,10 +545,5 @@ int main(void)
     tcase_add_test(tests, cut_at_every_byte);
     tcase_add_test(tests, every_byte_changed);
     tcase_add_loop_test(tests, trained_model, KT_IO_MMAP, KT_IO_READ + 1);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("folder", tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GGUF headers: malformed files, files cut off, files with a byte changed. */
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -193,7 +194,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gguf");
     TCase *tests = tcase_create("gguf");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, malformed_files, 0, (int)n_malformed_gguf);
@@ -203,10 +203,5 @@ int main(void)
     tcase_add_test(tests, experts_of_an_unknown_type);
     tcase_add_loop_test(tests, cut_at_every_byte, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, every_byte_changed);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("gguf", tests);
 }

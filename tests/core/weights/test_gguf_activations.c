@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What experts of GGUF files compute, as their architecture and its limits say; experts without a gate. */
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -113,15 +114,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gguf_activations");
     TCase *tests = tcase_create("gguf_activations");
     tcase_add_test(tests, activation_of_architecture);
     tcase_add_test(tests, no_gate);
     tcase_add_test(tests, unknown_activations);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("gguf_activations", tests);
 }

@@ -3,6 +3,7 @@
 #include "tests/support/gguf_build.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -121,15 +122,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gguf_layer");
     TCase *tests = tcase_create("gguf_layer");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, layers_against_a_plain_model, 0, N_CASES);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("gguf_layer", tests);
 }

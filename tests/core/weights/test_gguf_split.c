@@ -2,6 +2,7 @@
 /* Models in several GGUF files: any of them stands for all, and what does not agree is refused. */
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -336,7 +337,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gguf_split");
     TCase *tests = tcase_create("gguf_split");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, make, folder_remove);
@@ -351,10 +351,5 @@ int main(void)
     tcase_add_test(tests, every_byte_changed);
     tcase_add_test(tests, folders_of_several_models);
     tcase_add_test(tests, files_beside_a_model);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("gguf_split", tests);
 }

@@ -2,6 +2,7 @@
 /* The codebooks of the i-quants, and blocks of any bytes of the formats whose codes name something. */
 #include "core/weights/decode/grids.h"
 #include "core/weights/decode/dequantize.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -163,17 +164,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("grids");
     TCase *tests = tcase_create("grids");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, points, 0, N_GRIDS);
     tcase_add_loop_test(tests, set_bits, 0, N_FORMATS);
     tcase_add_loop_test(tests, any_bytes, 0, N_FORMATS);
     tcase_add_test(tests, nvfp4_scales);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("grids", tests);
 }

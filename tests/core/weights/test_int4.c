@@ -4,6 +4,7 @@
 #include "core/weights/decode/view.h"
 #include "tests/support/int4_build.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -421,7 +422,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("int4");
     TCase *tests = tcase_create("int4");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
@@ -432,10 +432,5 @@ int main(void)
     tcase_add_loop_test(tests, a_layer_of_rawint4_scalar, 0, N_MODELS);
     tcase_add_loop_test(tests, groups_that_rawint4_refuses, 0, 2);
     tcase_add_test(tests, what_config_says_of_gpt_oss);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("int4", tests);
 }

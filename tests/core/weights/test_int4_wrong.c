@@ -2,6 +2,7 @@
 /* Experts of 4 bits that are wrong: tensors, config.json, and what is found when they are read. */
 #include "core/weights/weights.h"
 #include "tests/support/int4_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -527,7 +528,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("int4 wrong");
     TCase *tests = tcase_create("int4 wrong");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
@@ -539,10 +539,5 @@ int main(void)
     tcase_add_test(tests, scales_that_are_no_numbers);
     tcase_add_test(tests, scales_of_fp8);
     tcase_add_test(tests, zeros_order_and_shape);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("int4 wrong", tests);
 }

@@ -6,6 +6,7 @@
 #include "tests/support/ktkernel_build.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -507,7 +508,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("ktkernel");
     TCase *tcase = tcase_create("packed");
     tcase_add_checked_fixture(tcase, setup, sandbox_close);
     tcase_add_loop_test(tcase, comes_back, 0, sizeof right / sizeof right[0]);
@@ -522,10 +522,5 @@ int main(void)
     tcase_add_loop_test(tcase, fingerprint, 0, 2);
     tcase_add_loop_test(tcase, runs, 0, 2);
     tcase_add_test(tcase, without_scales);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("ktkernel", tcase);
 }

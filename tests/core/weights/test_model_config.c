@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.json: what it says, contradictions with the tensors, files that are wrong. */
 #include "tests/support/family_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -169,17 +170,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("model config");
     TCase *tests = tcase_create("model config");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
     tcase_add_test(tests, contradictions_with_the_configuration);
     tcase_add_test(tests, configurations);
     tcase_add_test(tests, activation_that_is_not_supported);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("model config", tests);
 }

@@ -2,6 +2,7 @@
 /* Weights of four bits, int4 and f4_e2m1: every code, scales, zeros, both orders of packing, parts. */
 #include "core/weights/decode/view.h"
 #include "core/weights/decode/dequantize.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -240,16 +241,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("nibbles");
     TCase *tests = tcase_create("nibbles");
     tcase_add_loop_test(tests, scales_of_every_kind, 0, N_GROUPS);
     tcase_add_loop_test(tests, zeros, 0, N_GROUPS);
     tcase_add_test(tests, without_scales);
     tcase_add_test(tests, what_is_refused);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("nibbles", tests);
 }

@@ -3,6 +3,7 @@
 #include "core/weights/table/checkpoint.h"
 #include "core/weights/table/parts.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -387,7 +388,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("safetensors");
     TCase *tests = tcase_create("safetensors");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, malformed_files, 0, (int)(sizeof cases / sizeof cases[0]));
@@ -400,10 +400,5 @@ int main(void)
     tcase_add_loop_test(tests, cut_at_every_byte, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, every_byte_changed);
     tcase_add_test(tests, recorded_trace);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("safetensors", tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The metadata of a GGUF file by key, and what is said where it is of another type. */
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdbool.h>
@@ -200,17 +201,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("values");
     TCase *tests = tcase_create("values");
     tcase_add_loop_test(tests, numbers_of_each_type, 0, 2);
     tcase_add_test(tests, reals_and_truth);
     tcase_add_loop_test(tests, arrays_and_texts, 0, 2);
     tcase_add_test(tests, other_types_are_named);
     tcase_add_test(tests, keys_in_order);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("values", tests);
 }

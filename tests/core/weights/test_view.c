@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: what they may reach, strides of every kind, parts. */
 #include "core/weights/decode/view.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -395,7 +396,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("view");
     TCase *tests = tcase_create("view");
     tcase_add_test(tests, dense_sizes);
     tcase_add_test(tests, shapes_that_overflow);
@@ -408,10 +408,5 @@ int main(void)
     tcase_add_test(tests, slices_of_blocks);
     tcase_add_test(tests, slices_with_scales);
     tcase_add_test(tests, dtypes);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("view", tests);
 }

@@ -2,6 +2,7 @@
 /* Weights by name, rows of embeddings, files of a folder. */
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -254,7 +255,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("weight");
     TCase *tests = tcase_create("weight");
     tcase_add_loop_test(tests, as_experts_show_them, 0, 6);
     tcase_add_loop_test(tests, plain_weights_of_a_folder, 0, 2);
@@ -263,10 +263,5 @@ int main(void)
     tcase_add_test(tests, gathered_rows);
     tcase_add_test(tests, gathered_blocks);
     tcase_add_test(tests, files_of_a_folder);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("weight", tests);
 }

@@ -3,6 +3,7 @@
  * surrogates is not a character. */
 #include "tools/engine/base/big.h"
 #include "tools/engine/base/dump.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <kt/text.h>
@@ -81,15 +82,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("JSON of strangers");
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, what_is_read_is_written);
     tcase_add_test(tests, what_is_no_json_is_refused);
     tcase_add_test(tests, templates_show_them);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("JSON of strangers", tests);
 }

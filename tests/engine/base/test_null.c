@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of libktengine that are called without what they need. */
+#include "tests/support/suite.h"
+
 #include <kt/engine.h>
 #include <kt/sampling.h>
 #include <kt/speculate.h>
@@ -43,13 +45,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("null");
     TCase *tests = tcase_create("null");
     tcase_add_test(tests, what_is_null_is_named);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("null", tests);
 }

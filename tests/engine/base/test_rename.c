@@ -2,6 +2,7 @@
 /* A file that is finished has its name for good, or is not there. The linker's --wrap leads fsync and rename
  * here; fwrite is this program's own, which libraries call, too. */
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 #include "tools/engine/base/rename.h"
 #include "tools/engine/chat/conversation.h"
 
@@ -117,15 +118,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rename");
     TCase *group = tcase_create("files");
     tcase_add_checked_fixture(group, sandbox_open, sandbox_close);
     tcase_add_test(group, folders_are_synced);
     tcase_add_test(group, conversations_are_absent_or_right);
-    suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("rename", group);
 }

@@ -2,6 +2,7 @@
 /* Calls of tools in each format: what random walks write, the parser of output reads as calls that fit. */
 #include "tests/engine/grammar/fixture.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include "tools/engine/base/dump.h"
 #include "tools/engine/base/load.h"
@@ -564,7 +565,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("calls");
     TCase *group = tcase_create("calls");
     tcase_add_unchecked_fixture(group, setup, teardown);
     tcase_add_loop_test(group, test_walks, 0, 10);
@@ -577,10 +577,5 @@ int main(void)
     tcase_add_test(group, test_refusals);
     tcase_add_test(group, text_of_json_is_whole_or_not_there);
     tcase_add_test(group, integers_beyond_64_bits);
-    suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("calls", group);
 }

@@ -2,6 +2,7 @@
 /* test_forced.c - forced calls inside reasoning, in each format: no other call may come there, in any
  * spelling that the parser of output takes for one, and a model that wants to end comes to an end. */
 #include "tests/engine/grammar/fixture.h"
+#include "tests/support/suite.h"
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/text/output/parser.h"
 
@@ -134,7 +135,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("forced calls");
     TCase *tests = tcase_create("all");
     const int n = (int)(sizeof(calls) / sizeof(calls[0]));
     tcase_add_unchecked_fixture(tests, setup, teardown);
@@ -142,10 +142,5 @@ int main(void)
     tcase_add_test(tests, other_formats);
     tcase_add_test(tests, values_hold_no_calls);
     tcase_add_loop_test(tests, who_wants_to_end_ends, 0, 2 * n);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("forced calls", tests);
 }

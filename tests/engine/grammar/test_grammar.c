@@ -3,6 +3,7 @@
 #include "tests/engine/grammar/fixture.h"
 #include "tests/engine/grammar/schema_cases.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -347,7 +348,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("grammar");
     TCase *group = tcase_create("grammar");
     tcase_add_unchecked_fixture(group, setup, teardown);
     tcase_add_loop_test(group, test_documents, 0, (int)n_schema_cases);
@@ -360,10 +360,5 @@ int main(void)
     tcase_add_test(group, test_costs);
     tcase_add_test(group, test_alike);
     tcase_add_test(group, test_arguments);
-    suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("grammar", group);
 }

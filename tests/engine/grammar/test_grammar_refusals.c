@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schemas that are refused, and where. */
+#include "tests/support/suite.h"
+
 #include <check.h>
 #include <kt/constraint.h>
 #include <pthread.h>
@@ -328,16 +330,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("grammar refusals");
     TCase *group = tcase_create("refusals");
     tcase_add_loop_test(group, test_refusals, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(group, test_long_names);
     tcase_add_test(group, test_costs_add_up);
     tcase_add_test(group, test_limits);
-    suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("grammar refusals", group);
 }

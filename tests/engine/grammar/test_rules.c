@@ -2,6 +2,7 @@
 /* Texts that are not JSON: regular expressions, lists, rules of GBNF. */
 #include "tools/engine/grammar/grammar.h"
 #include "tools/engine/grammar/machine.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -170,16 +171,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rules");
     TCase *group = tcase_create("rules");
     tcase_add_loop_test(group, test_texts, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, test_refusals, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(group, test_limits);
     tcase_add_test(group, test_reasoning);
-    suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("rules", group);
 }

@@ -3,6 +3,7 @@
 #include "tests/engine/model/world.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <kt/engine.h>
@@ -393,7 +394,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("models");
     TCase *tests = tcase_create("models");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -406,10 +406,5 @@ int main(void)
     tcase_add_test(tests, foreign_ids_are_refused);
     tcase_add_test(tests, names_what_is_wrong_with_a_step);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("models", tests);
 }

@@ -7,6 +7,7 @@
 #include "tests/support/layer_fixture.h"
 #include "tests/support/mapped.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -307,7 +308,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory of models");
     TCase *tests = tcase_create("memory of models");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -320,10 +320,5 @@ int main(void)
     tcase_add_test(tests, first_step_finds_its_memory);
     tcase_add_test(tests, opening_brings_weights_into_memory);
     tcase_add_test(tests, survives_failed_allocations);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("memory of models", tests);
 }

@@ -8,6 +8,7 @@
 #include "tests/support/alloc_faults.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 #include "tools/engine/model/block/block.h"
 
 #include <check.h>
@@ -339,7 +340,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("states");
     TCase *tests = tcase_create("states");
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -350,10 +350,5 @@ int main(void)
     tcase_add_test(tests, a_step_without_memory_changes_nothing);
     tcase_add_test(tests, spoilt_states_are_refused);
     tcase_add_test(tests, language_models_have_other_names_beside_images);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("states", tests);
 }

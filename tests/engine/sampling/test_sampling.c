@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sampling.c - samplers beside the float64 model; what is drawn; what a choice may depend on. */
 #include "tests/engine/sampling/sampling_model.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -513,7 +514,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sampling");
     TCase *tcase = tcase_create("sampling");
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, test_filters);
@@ -528,10 +528,5 @@ int main(void)
     tcase_add_test(tcase, test_any_cpu);
     tcase_add_test(tcase, test_logprobs);
     tcase_set_timeout(tcase, 120);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("sampling", tcase);
 }

@@ -3,6 +3,7 @@
 #include "tests/support/alloc_faults.h"
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
+#include "tests/support/suite.h"
 
 #include "tools/engine/sampling/sampler.h"
 #include "tools/engine/sampling/vector.h"
@@ -528,7 +529,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sampling limits");
     TCase *tcase = tcase_create("sampling limits");
     tcase_add_loop_test(tcase, test_broken, 0, SETTINGS);
     tcase_add_loop_test(tcase, test_nothing_left, 0, SETTINGS);
@@ -544,10 +544,5 @@ int main(void)
     tcase_add_test(tcase, test_no_allocation);
     tcase_add_test(tcase, test_long_history);
     tcase_set_timeout(tcase, 120);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("sampling limits", tcase);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_stop.c - stop strings in texts that are cut at any byte, beside a search of the whole text. */
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <kt/sampling.h>
@@ -243,7 +244,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("stop");
     TCase *tcase = tcase_create("stop");
     tcase_add_loop_test(tcase, test_cuts, 0, N_CASES);
     tcase_add_test(tcase, test_random);
@@ -251,10 +251,5 @@ int main(void)
     tcase_add_test(tcase, test_wrong);
     tcase_add_test(tcase, test_faults);
     tcase_set_timeout(tcase, 120);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed > 0;
+    return run_tests("stop", tcase);
 }

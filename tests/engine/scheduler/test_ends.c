@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ends.c - how requests end, on a stand-in for a model: tokens, wishes, cancellation, failures. */
 #include "tests/engine/scheduler/scheduled.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <sched.h>
@@ -489,7 +490,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("ends of requests");
     TCase *tests = tcase_create("ends of requests");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, tokens_end_an_answer);
@@ -506,10 +506,5 @@ int main(void)
     tcase_add_loop_test(tests, a_nan_ends_one_request, 0, 2);
     tcase_add_test(tests, a_failed_step_ends_its_requests);
     tcase_add_test(tests, a_step_without_memory_is_done_with_less);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("ends of requests", tests);
 }

@@ -3,6 +3,7 @@
 #include "tests/engine/scheduler/asker.h"
 #include "tests/engine/scheduler/stand_in.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -72,14 +73,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("failed allocations");
     TCase *tests = tcase_create("failed allocations");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, survives_failed_allocations, 0, 2);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("failed allocations", tests);
 }

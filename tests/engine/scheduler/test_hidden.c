@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hidden.c - hidden states of prompts, on a stand-in for a model: alone, beside answers, put back. */
 #include "tests/engine/scheduler/scheduled.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -163,17 +164,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("hidden states");
     TCase *tests = tcase_create("hidden states");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, states_are_those_of_the_prompt, 0, 2);
     tcase_add_loop_test(tests, states_and_answers_do_not_disturb_each_other, 0, 2);
     tcase_add_loop_test(tests, nobody_waits_for_what_is_not_kept, 0, 2);
     tcase_add_test(tests, what_is_wrong_is_refused);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("hidden states", tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pace.c - slices of prompts on machines that are made up: does their time come to what it may be? */
 #include "tools/engine/scheduler/pace.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -112,16 +113,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pace");
     TCase *tests = tcase_create("pace");
     tcase_add_loop_test(tests, a_slice_takes_as_long_as_the_answers, 0, N_MACHINES);
     tcase_add_loop_test(tests, a_slice_has_a_bound_of_its_own, 0, N_MACHINES);
     tcase_add_loop_test(tests, alone_a_slice_takes_what_a_step_may, 0, N_MACHINES);
     tcase_add_test(tests, short_prompts_change_nothing);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("pace", tests);
 }

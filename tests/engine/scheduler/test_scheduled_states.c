@@ -5,6 +5,7 @@
 #include "tests/engine/scheduler/asker.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,15 +92,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("a scheduled model with states");
     TCase *tests = tcase_create("a scheduled model with states");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, drafts_change_nothing);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("a scheduled model with states", tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduler.c - requests on a stand-in for a model: answers, prefixes, pages, fairness, ends. */
 #include "tests/engine/scheduler/scheduled.h"
+#include "tests/support/suite.h"
 #include "tools/engine/scheduler/internal.h"
 
 #include <check.h>
@@ -495,7 +496,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("scheduler");
     TCase *tests = tcase_create("scheduler");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, answers_do_not_depend_on_others, 0, 9);
@@ -510,10 +510,5 @@ int main(void)
     tcase_add_test(tests, who_comes_later_does_not_catch_up);
     tcase_add_loop_test(tests, prompts_are_scored, 0, 2);
     tcase_add_loop_test(tests, scores_do_not_depend_on_others, 0, 2);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("scheduler", tests);
 }

@@ -2,6 +2,7 @@
 /* test_scheduler_drafts.c - drafts of sessions that cannot go back, on a stand-in for a model: right and
  * wrong ones, answers that end within them, and steps that fail. */
 #include "tests/engine/scheduler/scheduled.h"
+#include "tests/support/suite.h"
 #include "tools/engine/scheduler/internal.h"
 
 #include <check.h>
@@ -173,7 +174,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("drafts of a scheduler");
     TCase *tests = tcase_create("drafts of a scheduler");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, drafts_change_nothing, 0, 5);
@@ -181,10 +181,5 @@ int main(void)
     tcase_add_test(tests, a_step_without_memory_is_done_again);
     tcase_add_test(tests, a_failed_step_leaves_nothing);
     tcase_add_test(tests, an_answer_is_ended_anywhere);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("drafts of a scheduler", tests);
 }

@@ -3,6 +3,7 @@
  * that the test makes. */
 #include "tools/engine/speculate/drafter.h"
 #include "tools/engine/speculate/gain.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -232,7 +233,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("drafts");
     TCase *tests = tcase_create("drafts");
     tcase_add_test(tests, finds_what_a_search_finds);
     tcase_add_test(tests, goes_on_with_itself);
@@ -241,10 +241,5 @@ int main(void)
     tcase_add_test(tests, wins_where_there_is_something);
     tcase_add_test(tests, without_a_clock_text_decides);
     tcase_add_test(tests, texts_share_a_step);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("drafts", tests);
 }

@@ -4,6 +4,7 @@
 #include "tests/engine/families/opened.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <kt/speculate.h>
@@ -276,7 +277,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("speculate");
     TCase *tests = tcase_create("speculate");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -285,10 +285,5 @@ int main(void)
     tcase_add_test(tests, ends_where_it_is_told_to);
     tcase_add_test(tests, drafts_need_no_room);
     tcase_add_test(tests, names_what_is_wrong);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("speculate", tests);
 }

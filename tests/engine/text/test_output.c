@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every case of tests/data/output: whole, split at every byte, byte by byte, and cut at every byte. */
 #include "tests/engine/text/output_cases.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -176,7 +177,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("output");
     TCase *tests = tcase_create("cases");
     tcase_set_timeout(tests, 30);
     tcase_add_checked_fixture(tests, setup, teardown);
@@ -185,10 +185,5 @@ int main(void)
     tcase_add_test(tests, test_bytes);
     tcase_add_test(tests, test_cut);
     tcase_add_test(tests, test_enough);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("output", tests);
 }

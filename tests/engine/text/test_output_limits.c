@@ -2,6 +2,7 @@
 /* Memory that runs out, memory that stays bounded, wrong arguments, deep and long input. */
 #include "tests/engine/text/output_cases.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include "tools/engine/text/output/parser.h"
 
@@ -304,7 +305,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("output_limits");
     TCase *tests = tcase_create("limits");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_faults);
@@ -314,10 +314,5 @@ int main(void)
     tcase_add_test(tests, test_bytes);
     tcase_add_test(tests, test_next_key);
     tcase_add_test(tests, test_depth);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("output_limits", tests);
 }

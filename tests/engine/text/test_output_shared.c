@@ -5,6 +5,7 @@
  * comparison.
  */
 #include "tests/engine/text/output_cases.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -275,13 +276,7 @@ int main(void)
         printf("SKIP: conversations of real templates: KT_TEST_DATA_SHARED names no folder\n");
         return 77;
     }
-    Suite *suite = suite_create("output_shared");
     TCase *tests = tcase_create("templates");
     tcase_add_loop_test(tests, test_model, 0, (int)(sizeof models / sizeof *models));
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("output_shared", tests);
 }

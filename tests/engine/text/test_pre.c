@@ -3,6 +3,7 @@
  * Face's tokenizers cut at the same places (compare_llama.py, compare_tokenizers.py) but for what the README
  * of tokenizers says. */
 #include "tools/engine/text/tokenizer/pre.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -190,16 +191,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pre");
     TCase *tcase = tcase_create("pre");
     tcase_add_test(tcase, cuts_as_others);
     tcase_add_test(tcase, knows_every_name);
     tcase_add_test(tcase, refuses_other_names);
     tcase_add_test(tcase, takes_few_steps);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return run_tests("pre", tcase);
 }

@@ -4,6 +4,8 @@
  * of real models where KT_TEST_DATA_SHARED names a folder with them, marks, limits, errors, and what is found
  * out about them.
  */
+#include "tests/support/suite.h"
+
 #include <kt/text.h>
 
 #include <check.h>
@@ -570,7 +572,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("template");
     TCase *tests = tcase_create("template");
     (void)setenv("TZ", "UTC", 1);
     tcase_set_timeout(tests, 60);
@@ -585,10 +586,5 @@ int main(void)
     tcase_add_test(tests, seldom_asked);
     tcase_add_test(tests, builtins);
     tcase_add_test(tests, info);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("template", tests);
 }

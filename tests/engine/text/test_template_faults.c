@@ -6,6 +6,7 @@
 #include <kt/text.h>
 
 #include "tests/support/alloc_faults.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -56,14 +57,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("template faults");
     TCase *tests = tcase_create("faults");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, every_allocation);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("template faults", tests);
 }

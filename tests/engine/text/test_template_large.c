@@ -2,6 +2,8 @@
 /* test_template_large.c - templates with many names and long conversations take steps as their length says.
  */
 #define XXH_INLINE_ALL
+#include "tests/support/suite.h"
+
 #include <kt/text.h>
 
 #include <check.h>
@@ -84,14 +86,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("template_large");
     TCase *tests = tcase_create("large");
     tcase_add_test(tests, many_names);
     tcase_add_test(tests, long_conversation);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("template_large", tests);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Templates that cannot be read or rendered, and what is said of each. */
+#include "tests/support/suite.h"
+
 #include <kt/text.h>
 
 #include <check.h>
@@ -193,16 +195,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("template refusals");
     TCase *tests = tcase_create("refusals");
     tcase_add_loop_test(tests, is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(tests, what_no_caller_may_ask);
     tcase_add_test(tests, templates_that_a_model_lacks);
     tcase_add_test(tests, too_large_a_source);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("template refusals", tests);
 }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tests/engine/text/text_cases.h"
+#include "tests/support/suite.h"
 #include "tools/engine/text/tokenizer/tokenizer.h"
 #include "tools/engine/text/utf8.h"
 
@@ -432,7 +433,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tokenizer");
     TCase *tests = tcase_create("tokenizer");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, gives_the_ids_of_small_vocabularies, 0, N_SMALL);
@@ -449,10 +449,5 @@ int main(void)
     tcase_add_test(tests, answers_what_a_token_is);
     tcase_add_test(tests, refuses_wrong_calls);
     tcase_add_test(tests, zero_bytes_are_text);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("tokenizer", tests);
 }

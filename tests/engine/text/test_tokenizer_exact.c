@@ -5,6 +5,7 @@
 
 #include "tests/engine/text/text_cases.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -290,7 +291,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tokenizers, exactly");
     TCase *tests = tcase_create("exact");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -299,10 +299,5 @@ int main(void)
     tcase_add_test(tests, refuses_what_has_no_sense);
     tcase_add_loop_test(tests, broken_bytes_put_no_space_before_text, 0, 7);
     tcase_add_test(tests, white_space_is_looked_at_once);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("tokenizers, exactly", tests);
 }

@@ -6,6 +6,7 @@
 #include "tests/engine/text/text_cases.h"
 #include "tests/support/alloc_faults.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -542,7 +543,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("files of tokenizers");
     TCase *tests = tcase_create("files");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
@@ -562,10 +562,5 @@ int main(void)
     tcase_add_loop_test(tests, names_lines_of_tiktoken_files, 0, 6);
     tcase_add_test(tests, reads_tiktoken_files);
     tcase_add_loop_test(tests, survives_every_failed_allocation, 0, 2);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("files of tokenizers", tests);
 }

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/support/gguf_build.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/suite.h"
 #include "tools/engine/text/tokenizer/merges.h"
 #include "tools/engine/text/tokenizer/vocab.h"
 
@@ -484,7 +485,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tokenizer_gguf");
     TCase *tests = tcase_create("gguf");
     tcase_add_checked_fixture(tests, open_folder, sandbox_close);
     tcase_set_timeout(tests, 120);
@@ -498,10 +498,5 @@ int main(void)
     tcase_add_test(tests, merges_have_no_place_that_files_know);
     tcase_add_loop_test(tests, survives_every_key_of_every_type, 0, 2 * N_KEYS);
     tcase_add_loop_test(tests, survives_every_damaged_byte, 0, 2);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests("tokenizer_gguf", tests);
 }
