@@ -53,7 +53,6 @@ static uint32_t distance(const struct kt_program *p, const uint32_t *known, cons
             found = least(found, sum(1, known[p->ranges[op->arg + i].target]));
         return found;
     case KT_OP_JUMP:
-    case KT_OP_ELSE:
     case KT_OP_COUNT:
         return known[op->next];
     case KT_OP_SPLIT:

@@ -168,7 +168,6 @@ static bool follow(struct kt_machine *m, uint32_t number, bool *accepts)
     case KT_OP_FAIL:
         break;
     case KT_OP_JUMP:
-    case KT_OP_ELSE: /* there is none any more */
         push(m, op->next, frame.counter, frame.parent);
         break;
     case KT_OP_SPLIT:

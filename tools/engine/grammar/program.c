@@ -95,13 +95,6 @@ uint32_t kt_op_less(struct kt_program *p, uint32_t bound, uint32_t next, uint32_
     return add(p, (struct kt_op){.kind = KT_OP_LESS, .arg = bound, .next = next, .other = other});
 }
 
-uint32_t kt_op_else(struct kt_program *p, uint32_t next, uint32_t other)
-{
-    if (next == 0 || other == 0)
-        return next ? next : other;
-    return add(p, (struct kt_op){.kind = KT_OP_ELSE, .next = next, .other = other});
-}
-
 uint32_t kt_op_reserve(struct kt_program *p)
 {
     return add(p, (struct kt_op){.kind = KT_OP_JUMP});
@@ -174,7 +167,6 @@ static uint16_t height_of(const struct kt_program *p, const struct kt_op *op)
     case KT_OP_BYTE:
     case KT_OP_JUMP:
     case KT_OP_COUNT:
-    case KT_OP_ELSE:
         return p->ops[op->next].height;
     case KT_OP_SWITCH:
         for (uint32_t i = 0; i < op->other; i++)
@@ -312,33 +304,14 @@ static void free_sources(struct sources *s)
     free(s->waits);
 }
 
-/* Where nothing fits, what else may come; false: that is everywhere decided. */
-static bool decide(struct kt_program *p)
-{
-    bool changes = false;
-    for (size_t i = 0; i < p->n_ops; i++) {
-        bool fails = p->ops[i].kind == KT_OP_ELSE && p->ops[i].height == NEVER;
-        p->ops[i].kind = fails ? KT_OP_SPLIT : p->ops[i].kind;
-        changes |= fails;
-    }
-    for (size_t i = 0; i < p->n_ops && !changes; i++)
-        if (p->ops[i].kind == KT_OP_ELSE)
-            p->ops[i].kind = KT_OP_JUMP;
-    return changes;
-}
-
 enum kt_status kt_program_finish(struct kt_program *p, uint32_t start)
 {
-    bool changes = true;
-    while (changes && p->status == KT_OK) {
-        struct sources s = {.first = NULL};
-        if (find_sources(p, &s))
-            compute_heights(p, &s);
-        else
-            p->status = KT_E_NOMEM;
-        changes = p->status == KT_OK && decide(p);
-        free_sources(&s);
-    }
+    struct sources s = {.first = NULL};
+    if (p->status == KT_OK && find_sources(p, &s))
+        compute_heights(p, &s);
+    else if (p->status == KT_OK)
+        p->status = KT_E_NOMEM;
+    free_sources(&s);
     p->start = start;
     if (p->status != KT_OK)
         return p->status;

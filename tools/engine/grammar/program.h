@@ -33,8 +33,7 @@ enum kt_op_kind {
     KT_OP_CALL,   /**< `other` in a frame of its own, whose counter is 0, then `next` */
     KT_OP_RETURN, /**< to the caller; without one the text may end here */
     KT_OP_COUNT,  /**< adds 1 to the frame's counter, up to `arg` */
-    KT_OP_LESS,   /**< `next` if the counter is below `arg`, else `other` */
-    KT_OP_ELSE    /**< `next`, and `other` too if nothing fits there; kt_program_finish finds that out */
+    KT_OP_LESS    /**< `next` if the counter is below `arg`, else `other` */
 };
 
 /** Bits of an operation that reads. */
@@ -88,7 +87,6 @@ uint32_t kt_op_call(struct kt_program *p, uint32_t rule, uint32_t next);
 uint32_t kt_op_return(struct kt_program *p);
 uint32_t kt_op_count(struct kt_program *p, uint32_t most, uint32_t next);
 uint32_t kt_op_less(struct kt_program *p, uint32_t bound, uint32_t next, uint32_t other);
-uint32_t kt_op_else(struct kt_program *p, uint32_t next, uint32_t other);
 /** A place that is known before what stands there: kt_op_place puts it there. */
 uint32_t kt_op_reserve(struct kt_program *p);
 void kt_op_place(struct kt_program *p, uint32_t reserved, uint32_t next);
