@@ -73,7 +73,7 @@ function add_option(head, text,    letter, parts, n, name)
             words["", "--" name] = words["", parts[2]]
         }
         if (!(("", "--" name) in kind))
-            fail("what --" name " takes must stand in " values)
+            fail("what --" name " takes must stand in etc/completions/values")
         if (!(name in takes)) {
             taking[++n_taking] = name
             takes[name] = ""
@@ -95,7 +95,7 @@ function check_values(    i)
         fail("kt --help names no verbs")
     for (i = 1; i <= n_verbs; i++) {
         if (!(("", verbs[i]) in kind))
-            fail("what kt " verbs[i] " takes must stand in " values)
+            fail("what kt " verbs[i] " takes must stand in etc/completions/values")
     }
 }
 

@@ -302,7 +302,6 @@ static int open_chat(struct kt_cli *cli, struct engine *e)
 
 static int open_model(struct kt_cli *cli, struct engine *e)
 {
-    static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_F32};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_engine_config config;
     struct kt_error error;
@@ -315,7 +314,7 @@ static int open_model(struct kt_cli *cli, struct engine *e)
     params.cache_tokens = params.max_tokens;
     params.max_sessions = N_SESSIONS;
     params.n_logits = kt_scheduler_rows(1);
-    params.cache_dtype = dtypes[e->args->kv];
+    params.cache_dtype = kt_cache_dtypes[e->args->kv];
     params.experts = e->loaded.experts;
     e->talk.context = params.max_tokens;
     return kt_loaded_model(cli, e->loaded.context, e->loaded.checkpoint, &params, &e->loaded.model);

@@ -25,7 +25,7 @@ static const struct kt_cli_option options[] =
      OPTION_UINT("context", 0, context, 1, UINT32_MAX, "N",
                  "with MODEL: maximum tokens of the conversation (default: its context length, at most "
                  "32768)"),
-     OPTION_CHOICE("kv", 0, kv, "bf16|q8_0|f32", "TYPE",
+     OPTION_CHOICE("kv", 0, kv, KT_CLI_CACHES, "TYPE",
                    "with MODEL: data type of the KV cache: bf16 (default), q8_0 or f32"),
      KT_SAMPLING_OPTIONS,
      KT_CLI_EXPERTS(struct args),

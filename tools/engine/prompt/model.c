@@ -6,19 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+const uint32_t kt_cache_dtypes[3] = {KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_F32};
+
 bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype)
 {
-    static const struct {
-        const char *name;
-        uint32_t dtype;
-    } forms[] = {{"bf16", KT_DTYPE_BF16}, {"q8_0", KT_DTYPE_Q8_0}, {"f32", KT_DTYPE_F32}};
     *dtype = 0;
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]) && name; i++)
-        if (strcmp(forms[i].name, name) == 0)
-            *dtype = forms[i].dtype;
+    for (size_t i = 0; i < sizeof(kt_cache_dtypes) / sizeof(kt_cache_dtypes[0]) && name; i++)
+        if (strcmp(kt_dtype_name(kt_cache_dtypes[i]), name) == 0)
+            *dtype = kt_cache_dtypes[i];
     if (name && *dtype == 0)
         (void)kt_cli_usage(cli, "--cache %s is none of bf16, q8_0, f32%s", name,
-                           kt_cli_hint_of(name, "bf16 q8_0 f32").text);
+                           kt_cli_hint_of(name, KT_CLI_CACHES).text);
     return !name || *dtype != 0;
 }
 

@@ -54,6 +54,8 @@ uint32_t kt_chat_format(uint32_t format, bool has_tools);
                 "lookup, drafts from the text itself; mtp, by the model's own block"                    \
     }
 
+/* The dtypes of KT_CLI_CACHES. */
+extern const uint32_t kt_cache_dtypes[3];
 /* The dtype of --cache; NULL: 0, the default. False after a message: there is no such form. */
 bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype);
 

@@ -65,7 +65,7 @@ static const struct kt_cli_option options[] =
      {.name = "kv",
       .type = KT_CLI_CHOICE,
       .offset = offsetof(struct kt_run_args, kv),
-      .values = "bf16|q8_0|f32",
+      .values = KT_CLI_CACHES,
       .argument = "TYPE",
       .help = "data type of the KV cache: bf16 (default), q8_0 or f32"},
      UINT("max-running", max_running, 1, 1024, "maximum number of requests processed at once (default: 32)"),

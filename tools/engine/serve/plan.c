@@ -9,9 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_F32};
-static const char *const dtype_names[] = {"bf16", "q8_0", "f32"};
-
 void kt_run_model_params(const struct kt_run_model *from, struct kt_model_params *params)
 {
     const struct kt_run_plan *plan = &from->plan;
@@ -93,7 +90,7 @@ static int make_plan(struct kt_run_model *from)
                                  .n_experts = config.n_experts,
                                  .context = args->context,
                                  .max_sessions = 2 * (uint32_t)args->max_running, /* half keep prefixes */
-                                 .cache_dtype = dtypes[args->kv],
+                                 .cache_dtype = kt_cache_dtypes[args->kv],
                                  .mtp = args->speculate == KT_SPECULATE_AUTO ||
                                         args->speculate == KT_SPECULATE_MTP};
     if (plan->context == 0)
@@ -180,7 +177,7 @@ static void show_model(struct kt_output *output, const struct kt_served *model)
         kt_output_fact_uint(output, "experts", "experts of a layer", plan->n_experts);
     kt_output_fact_bytes(output, "weight_bytes", "weights", plan->sizes.weight_size);
     kt_output_fact_uint(output, "context", "context, tokens", plan->context);
-    kt_output_fact_text(output, "kv", "keys and values", dtype_names[from->args->kv]);
+    kt_output_fact_text(output, "kv", "keys and values", kt_dtype_name(kt_cache_dtypes[from->args->kv]));
     kt_output_fact_bytes(output, "kv_bytes", "room for them", plan->sizes.cache_size);
     kt_output_fact_uint(output, "kv_tokens", "that is, tokens", plan->cache_tokens);
     kt_output_fact_bytes(output, "total_bytes", "memory, together", plan->sizes.total);

@@ -15,7 +15,7 @@ const struct kt_cli_option model_kept[MODEL_N_KEPT + 1] =
      KEPT("served-model-name", KT_CLI_TEXT, "NAME,...", 0, 0, NULL),
      KEPT("context", KT_CLI_UINT, "N", 1, UINT32_MAX, NULL),
      KEPT("kv-size", KT_CLI_TEXT, "SIZE", 0, 0, NULL),
-     KEPT("kv", KT_CLI_CHOICE, "TYPE", 0, 0, "bf16|q8_0|f32"),
+     KEPT("kv", KT_CLI_CHOICE, "TYPE", 0, 0, KT_CLI_CACHES),
      KEPT("max-running", KT_CLI_UINT, "N", 1, 1024, NULL),
      KEPT("chat-template", KT_CLI_TEXT, "FILE", 0, 0, NULL),
      KEPT("system", KT_CLI_TEXT, "TEXT", 0, 0, NULL),
