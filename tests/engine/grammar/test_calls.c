@@ -4,8 +4,8 @@
 #include "tests/support/alloc_faults.h"
 #include "tests/support/suite.h"
 
-#include "tools/engine/base/dump.h"
-#include "tools/engine/base/load.h"
+#include "tools/engine/base/big.h"
+#include "tools/engine/grammar/calls.h"
 #include "tools/engine/text/utf8.h"
 
 #include <check.h>
@@ -481,6 +481,48 @@ START_TEST(test_refusals)
 }
 END_TEST
 
+/* Tools that were read already, as a server has them: shared, not changed, and numbers keep their digits. */
+START_TEST(test_values)
+{
+    static const struct {
+        const char *schema, *fits, *fails;
+    } values[] = {{"{\"const\": 7}", "7}", "8"},
+                  {"{\"const\": 18446744073709551617}", "18446744073709551617}", "18446744073709551616"},
+                  {"{\"enum\": [\"\\u0000\"]}", NULL, NULL}};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
+        struct kt_grammar *grammar = NULL;
+        struct kt_constraint *constraint;
+        struct kt_error error = {KT_OK, ""};
+        struct text text = {.length = 0};
+        char list[512];
+        snprintf(
+            list, sizeof(list),
+            "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {\"n\": %s},"
+            " \"required\": [\"n\"], \"additionalProperties\": false}}}]",
+            values[i].schema);
+        json_error_t where;
+        json_t *value = kt_json_read(list, strlen(list), JSON_ALLOW_NUL, &where),
+               *copy = json_deep_copy(value);
+        params.tools = NULL;
+        ck_assert(kt_json_is_plain(value) == (i == 0));
+        enum kt_status status = kt_grammar_calls_of(&params, value, &grammar, &error);
+        ck_assert_msg(status == (values[i].fits ? KT_OK : KT_E_FORMAT), "%s: %s", list, error.message);
+        ck_assert(json_equal(value, copy) && value->refcount == 1);
+        if (values[i].fits) {
+            ck_assert_int_eq(kt_constraint_create(grammar, vocabulary, &constraint, NULL), KT_OK);
+            ck_assert(try(&constraint, &text, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": "));
+            ck_assert(!try(&constraint, &text, values[i].fails));
+            ck_assert(try(&constraint, &text, values[i].fits));
+            kt_constraint_destroy(constraint);
+        }
+        kt_grammar_destroy(grammar);
+        json_decref(copy);
+        json_decref(value);
+    }
+}
+END_TEST
+
 START_TEST(test_faults)
 {
     struct kt_calls_params params =
@@ -504,65 +546,6 @@ START_TEST(test_faults)
 }
 END_TEST
 
-/* ---- JSON whose memory ends ---- */
-
-static unsigned long left; /* allocations of jansson until one fails; 0: none does */
-
-static void *allocate(size_t size)
-{
-    return left > 0 && --left == 0 ? NULL : malloc(size);
-}
-
-START_TEST(text_of_json_is_whole_or_not_there)
-{
-    json_t *value =
-        json_pack("{s:{s:i,s:s}, s:[i,i]}", "first", "a", 1, "b", "c", "a key that is long", 2, 3);
-    char *whole = kt_json_dump(value, JSON_COMPACT);
-    unsigned long n = 0;
-    ck_assert_str_eq(whole, "{\"first\":{\"a\":1,\"b\":\"c\"},\"a key that is long\":[2,3]}");
-    json_set_alloc_funcs(allocate, free);
-    do {
-        left = ++n;
-        char *text = kt_json_dump(value, JSON_COMPACT);
-        ck_assert_msg(!text || strcmp(text, whole) == 0, "at allocation %lu: %s", n, text);
-        ck_assert(text || n < 1000);
-        free(text);
-    } while (left == 0);
-    json_set_alloc_funcs(malloc, free);
-    ck_assert_ptr_null(kt_json_dump(NULL, 0));
-    free(whole);
-    json_decref(value);
-}
-END_TEST
-
-/* Integers of any size are read, and told apart if somebody asks. */
-START_TEST(integers_beyond_64_bits)
-{
-    static const char text[] =
-        "{\"18446744073709551617\": \"\\\"99999999999999999999\", \"a\": [-18446744073709551615, 5, 1.5,"
-        " 4611686018427387904, 9223372036854775809, 1e19]}";
-    json_error_t where;
-    json_t *digits = NULL, *read = kt_json_load(text, strlen(text), 0, &digits, &where);
-    ck_assert_msg(read, "%s", where.text);
-    ck_assert_str_eq(json_string_value(json_object_get(read, "18446744073709551617")),
-                     "\"99999999999999999999");
-    const json_t *list = json_object_get(read, "a");
-    ck_assert_str_eq(kt_json_digits(digits, json_real_value(json_array_get(list, 0))),
-                     "-18446744073709551615");
-    ck_assert_int_eq(json_integer_value(json_array_get(list, 1)), 5);
-    ck_assert(json_real_value(json_array_get(list, 2)) == 1.5 && !kt_json_digits(digits, 1.5));
-    ck_assert_str_eq(kt_json_digits(digits, 9223372036854775808.0), "9223372036854775809");
-    json_decref(read);
-    json_decref(digits);
-    read = kt_json_load("[18446744073709551615, 18446744073709551616]", 44, 0, NULL, &where);
-    ck_assert(read && json_real_value(json_array_get(read, 0)) == 18446744073709551616.0);
-    json_decref(read);
-    ck_assert_ptr_null(kt_json_load("[18446744073709551615", 21, 0, NULL, &where));
-    ck_assert_ptr_null(kt_json_load("[1e999]", 7, 0, NULL, &where));
-    ck_assert_ptr_null(kt_json_load("", 0, 0, &digits, &where));
-}
-END_TEST
-
 int main(void)
 {
     TCase *group = tcase_create("calls");
@@ -575,7 +558,6 @@ int main(void)
     tcase_add_loop_test(group, test_limited_strings, 0, 3);
     tcase_add_test(group, test_large_bounds);
     tcase_add_test(group, test_refusals);
-    tcase_add_test(group, text_of_json_is_whole_or_not_there);
-    tcase_add_test(group, integers_beyond_64_bits);
+    tcase_add_test(group, test_values);
     return run_tests("calls", group);
 }

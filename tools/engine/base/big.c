@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +151,21 @@ const char *kt_json_big(const json_t *value)
     return number && kt_json_is_number(json_string_value(number), json_string_length(number))
                ? json_string_value(number)
                : NULL;
+}
+
+bool kt_json_is_plain(const json_t *value)
+{
+    const char *name;
+    json_t *one;
+    size_t i;
+    bool plain = !kt_json_big(value);
+    if (json_is_string(value))
+        return strlen(json_string_value(value)) == json_string_length(value);
+    json_object_foreach ((json_t *)(uintptr_t)value, name, one)
+        plain = plain && kt_json_is_plain(one);
+    json_array_foreach (value, i, one)
+        plain = plain && kt_json_is_plain(one);
+    return plain;
 }
 
 size_t kt_json_unwrap(char *text, size_t length)

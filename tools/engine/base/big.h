@@ -19,6 +19,8 @@ struct kt_buffer;
 json_t *kt_json_read(const char *text, size_t length, size_t flags, json_error_t *where);
 /** Such a number, as it was written; NULL: the value is something else. */
 const char *kt_json_big(const json_t *value);
+/** Is the value what jansson alone reads of its text: has it no such number, and no zero byte? */
+bool kt_json_is_plain(const json_t *value);
 /** Is this a number as JSON has it? */
 bool kt_json_is_number(const char *text, size_t length);
 /** Replaces such numbers in the text of a value; returns its new length. */

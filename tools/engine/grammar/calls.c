@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* calls.c - answers that call tools: the tags of each format, and arguments as JSON. */
 #include "tools/engine/base/fail.h"
+#include "tools/engine/base/big.h"
 #include "tools/engine/base/dump.h"
 #include "tools/engine/grammar/calls.h"
 #include "tools/engine/text/output/parser.h"
@@ -251,7 +252,7 @@ static bool collect(struct kt_calls *c, const struct kt_calls_params *params, co
 static enum kt_status check(const struct kt_calls_params *params, struct kt_grammar **grammar,
                             struct kt_error *error)
 {
-    if (!params || !grammar || !params->tools || params->struct_size < sizeof(*params))
+    if (!params || !grammar || params->struct_size < sizeof(*params))
         return kt_engine_fail(
             error, KT_E_INVALID,
             "kt_grammar_calls: params, tools or grammar is NULL, or struct_size is too small");
@@ -261,11 +262,34 @@ static enum kt_status check(const struct kt_calls_params *params, struct kt_gram
     return KT_OK;
 }
 
+/* The list of tools; NULL: it cannot be read. */
+static json_t *read_tools(struct kt_form_reader *reader, const struct kt_calls_params *params, json_t *tools,
+                          json_error_t *where)
+{
+    if (!tools)
+        return kt_form_load(reader, params->tools, params->tools_length, 0, where);
+    if (kt_json_is_plain(tools))
+        return json_incref(tools);
+    char *text = kt_json_dump(tools, JSON_COMPACT); /* for its numbers beyond 64 bits */
+    json_t *list = text ? kt_form_load(reader, text, strlen(text), 0, where) : NULL;
+    if (!text)
+        (void)kt_form_no_memory(reader);
+    free(text);
+    return list;
+}
+
 enum kt_status kt_grammar_calls(const struct kt_calls_params *params, struct kt_grammar **grammar,
                                 struct kt_error *error)
 {
+    bool has_tools = params && params->struct_size >= sizeof(*params) && params->tools;
+    return kt_grammar_calls_of(has_tools ? params : NULL, NULL, grammar, error);
+}
+
+enum kt_status kt_grammar_calls_of(const struct kt_calls_params *params, json_t *tools,
+                                   struct kt_grammar **grammar, struct kt_error *error)
+{
     struct kt_grammar *made = NULL;
-    json_error_t where;
+    json_error_t where = {.text = ""};
     enum kt_status status = check(params, grammar, error);
     if (status == KT_OK)
         status = kt_grammar_open(NULL, "kt_grammar_calls", &made, error);
@@ -276,11 +300,13 @@ enum kt_status kt_grammar_calls(const struct kt_calls_params *params, struct kt_
                              .program = &made->program,
                              .format = params->format,
                              .is_serial = params->is_serial != 0};
-    json_t *list = kt_form_load(&reader, params->tools, params->tools_length, 0, &where), *form = NULL;
+    json_t *list = read_tools(&reader, params, tools, &where), *form = NULL;
     if (list && params->form && !params->is_required)
         form = kt_form_load(&reader, params->form, params->form_length,
                             JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
-    if (!list)
+    if (!list && reader.status == KT_E_NOMEM)
+        status = reader.status;
+    else if (!list)
         status = kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text, where.line,
                                 where.column);
     else if (params->form && !params->is_required && !form)

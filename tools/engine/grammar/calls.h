@@ -22,6 +22,10 @@ struct kt_calls {
     bool is_serial;
 };
 
+/** kt_grammar_calls with `tools` as a value in place of the text of `params`. */
+enum kt_status kt_grammar_calls_of(const struct kt_calls_params *params, json_t *tools,
+                                   struct kt_grammar **grammar, struct kt_error *error);
+
 /** A part of the model's own language. */
 uint32_t kt_op_tag(struct kt_program *p, const char *text, uint32_t next);
 /** A newline, or none. */

@@ -28,7 +28,7 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
     const struct kt_parser *first = job->answers[0].parser; /* it has read the tools */
     if (status == KT_OK && ask->is_chat)
         status = first ? kt_parser_create_like(first, &answer->parser, &error)
-                       : kt_parser_create(&ask->parser, &answer->parser, &error);
+                       : kt_parser_create_of(&ask->parser, ask->tools, &answer->parser, &error);
     if (status == KT_OK && ask->n_stops > 0)
         status = kt_stop_create(ask->stops, ask->n_stops, 0, &answer->stop, &error);
     if (status != KT_OK)

@@ -279,7 +279,7 @@ void kt_ask_free(struct kt_ask *ask)
     free(ask->prompts);
     free(ask->logit_bias);
     free(ask->stop_ids);
-    free(ask->tools);
+    json_decref(ask->tools);
     kt_grammar_destroy(ask->grammar);
     json_decref(ask->body);
     *ask = (struct kt_ask){.body = NULL};

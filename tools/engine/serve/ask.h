@@ -43,7 +43,7 @@ struct kt_ask {
     /* ---- of a chat ---- */
     struct kt_parser_params parser;
     enum kt_thought thought;    /* of the prompt */
-    char *tools;                /* JSON */
+    json_t *tools;              /* that may be called; NULL: none */
     struct kt_grammar *grammar; /* that each answer must fit; NULL: none */
 };
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 
 #include "tools/engine/serve/dialect.h"
-#include "tools/engine/base/dump.h"
 #include "tools/engine/text/template/render.h"
 
 #include <stdio.h>
@@ -453,11 +452,9 @@ bool kt_ask_read_chat(struct kt_served *model, struct kt_ask *ask, struct kt_pro
     ask->parser.starts_reasoning = ask->thought == KT_THOUGHT_BEGUN;
     const struct kt_wished_form form = {json_object_get(ask->body, "tool_choice"), tools,
                                         chat.continue_final_message};
-    ask->tools = tools ? kt_json_dump(tools, JSON_COMPACT) : NULL;
-    ask->parser.tools = ask->tools;
-    ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;
+    ask->tools = json_incref(tools);
     ask->prompts = calloc(1, sizeof(*ask->prompts));
-    bool done = (ask->prompts && (!tools || ask->tools)) || kt_problem_memory(problem);
+    bool done = ask->prompts || kt_problem_memory(problem);
     done = done && kt_ask_read_form(model, ask, &form, problem);
     if (done) {
         ask->n_prompts = 1;

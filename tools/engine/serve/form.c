@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* form.c - what form an answer must have: what a request wishes (wish.c), tool_choice, strict tools,
  * --json-schema. */
+#include "tools/engine/grammar/calls.h"
 #include "tools/engine/serve/ask.h"
 #include "tools/engine/serve/dialect.h"
 #include "tools/engine/serve/wish.h"
@@ -76,12 +77,10 @@ static bool make_calls(const struct kt_served *model, struct kt_ask *ask, const 
                                 "an answer that has begun already cannot be a call only");
     params.format = lead.format;
     params.reasoning = lead.reasoning;
-    params.tools = ask->tools;
-    params.tools_length = strlen(ask->tools);
     params.is_serial = ask->serial_calls;
     params.form = schema;
     params.form_length = schema ? strlen(schema) : 0;
-    enum kt_status status = kt_grammar_calls(&params, &ask->grammar, &error);
+    enum kt_status status = kt_grammar_calls_of(&params, ask->tools, &ask->grammar, &error);
     return status == KT_OK || refuse(problem, status == KT_E_NOT_FOUND ? "tool_choice" : "tools", &error);
 }
 

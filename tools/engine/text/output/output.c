@@ -98,6 +98,16 @@ enum kt_status kt_parser_create(const struct kt_parser_params *params, struct kt
     return status == KT_OK ? make(params, schema, parser, error) : status;
 }
 
+enum kt_status kt_parser_create_of(const struct kt_parser_params *params, json_t *tools,
+                                   struct kt_parser **parser, struct kt_error *error)
+{
+    struct kt_schema *schema;
+    enum kt_status status = check_params(params, parser, error);
+    if (status == KT_OK)
+        status = kt_schema_create_of(tools, &schema, error);
+    return status == KT_OK ? make(params, schema, parser, error) : status;
+}
+
 enum kt_status kt_parser_create_like(const struct kt_parser *other, struct kt_parser **parser,
                                      struct kt_error *error)
 {

@@ -190,6 +190,9 @@ kt_parser_step kt_parser_named_arguments;
 /** The end of the output cuts a call: what was held back of a value. */
 void kt_parser_markup_cut(struct kt_parser *parser);
 
+/** kt_parser_create with `tools` as a value, which the parser shares, in place of the text of `params`. */
+enum kt_status kt_parser_create_of(const struct kt_parser_params *params, json_t *tools,
+                                   struct kt_parser **parser, struct kt_error *error);
 /** A parser with the same settings, in the same thread: the tools are read once. */
 enum kt_status kt_parser_create_like(const struct kt_parser *other, struct kt_parser **parser,
                                      struct kt_error *error);

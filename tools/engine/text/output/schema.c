@@ -43,30 +43,37 @@ static const json_t *find_tool(const struct kt_schema *schema, const char *name)
     return NULL;
 }
 
-enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_schema **schema,
-                                struct kt_error *error)
+enum kt_status kt_schema_create_of(json_t *tools, struct kt_schema **schema, struct kt_error *error)
 {
     struct kt_schema *made = calloc(1, sizeof *made);
-    json_error_t where;
     if (!made)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a parser of output");
     made->n_users = 1;
-    if (text) {
-        made->tools = kt_json_load(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, &where);
-        if (!made->tools) /* 1e400: of no consequence for types */
-            made->tools = kt_json_read(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
-        if (!made->tools) {
-            free(made);
-            return kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text,
-                                  where.line, where.column);
-        }
-        if (!json_is_array(made->tools) && !json_is_null(made->tools)) {
-            kt_schema_destroy(made);
-            return kt_engine_fail(error, KT_E_FORMAT, "tools: no list");
-        }
-    }
+    made->tools = json_incref(tools);
     *schema = made;
     return KT_OK;
+}
+
+enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_schema **schema,
+                                struct kt_error *error)
+{
+    json_error_t where;
+    json_t *tools = NULL;
+    enum kt_status status = KT_OK;
+    if (text) {
+        tools = kt_json_load(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, &where);
+        if (!tools) /* 1e400: of no consequence for types */
+            tools = kt_json_read(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+        if (!tools)
+            return kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text,
+                                  where.line, where.column);
+        if (!json_is_array(tools) && !json_is_null(tools))
+            status = kt_engine_fail(error, KT_E_FORMAT, "tools: no list");
+    }
+    if (status == KT_OK)
+        status = kt_schema_create_of(tools, schema, error);
+    json_decref(tools);
+    return status;
 }
 
 struct kt_schema *kt_schema_share(struct kt_schema *schema)

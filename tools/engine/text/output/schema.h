@@ -3,6 +3,7 @@
 #ifndef KT_ENGINE_TEXT_OUTPUT_SCHEMA_H
 #define KT_ENGINE_TEXT_OUTPUT_SCHEMA_H
 
+#include <jansson.h>
 #include <kt/types.h>
 
 #include <stdbool.h>
@@ -25,6 +26,8 @@ struct kt_schema;
  * of the functions themselves. `text` may be NULL: no tool is known. */
 enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_schema **schema,
                                 struct kt_error *error);
+/** The same of a list that was read already, which it shares; NULL: no tool is known. */
+enum kt_status kt_schema_create_of(json_t *tools, struct kt_schema **schema, struct kt_error *error);
 /** Another user of it, in the same thread; each destroys it. */
 struct kt_schema *kt_schema_share(struct kt_schema *schema);
 void kt_schema_destroy(struct kt_schema *schema);
