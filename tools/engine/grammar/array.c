@@ -13,11 +13,6 @@
 #define MOST_HELD 3    /* schemas that items must fit so and so often */
 #define MOST_VALUES 60 /* of items that must differ */
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 /* ---- items, and how many ---- */
 
 struct array {

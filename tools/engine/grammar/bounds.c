@@ -9,11 +9,6 @@
 
 #define MOST_UNDIVIDED 4
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 const char *kt_form_literal(const struct kt_form_reader *reader, const json_t *value)
 {
     return json_is_real(value) ? kt_json_digits(reader->literals, json_real_value(value)) : NULL;

@@ -9,11 +9,6 @@
 
 #define MOST_ALTERNATIVES 256
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 /* ---- alternatives ---- */
 
 static bool add_alternative(struct kt_form_reader *reader, json_t *list, json_t *one,

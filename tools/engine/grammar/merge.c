@@ -8,11 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 static bool set_new(struct kt_form_reader *reader, json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0 || kt_form_no_memory(reader);

@@ -14,11 +14,6 @@ struct ways {
     json_t *list;
 };
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 /* Takes the reference. */
 static bool add(struct ways *w, json_t *way)
 {

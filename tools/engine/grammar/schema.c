@@ -9,11 +9,6 @@
 /* How often an enum's texts may begin alike inside each other ("a", "ab", "abc"): each time takes stack. */
 #define MOST_ALIKE 250
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 uint32_t kt_form_count(const json_t *schema, const char *name, uint32_t otherwise)
 {
     const json_t *value = get(schema, name);

@@ -34,6 +34,12 @@ struct kt_rule {
     uint32_t op; /**< 0: it is only checked so far */
 };
 
+/** A keyword of a schema; NULL: it has none, or is not an object. */
+static inline json_t *get(const json_t *schema, const char *name)
+{
+    return json_object_get(schema, name);
+}
+
 struct kt_form_reader {
     json_t *root; /**< to which references are relative */
     struct kt_program *program;

@@ -6,11 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static json_t *get(const json_t *schema, const char *name)
-{
-    return json_object_get(schema, name);
-}
-
 /* ---- numbers, lengths ---- */
 
 static uint32_t type_of(const json_t *value)

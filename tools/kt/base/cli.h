@@ -132,6 +132,8 @@ struct kt_cli_option {
         KT_OPTION(word, key, KT_CLI_CHOICE, field, shown, about), .values = words \
     }
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* The words of --kv, in the order of kt_cache_dtypes (tools/engine/prompt). */
 #define KT_CLI_CACHES "bf16|q8_0|f32"
 

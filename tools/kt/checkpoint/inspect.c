@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define N_DTYPES 64
 #define N_SUMS (N_DTYPES + 32)
 

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LEAST_COLS 32 /* of a product worth its own call; kernels of convolutions have fewer */
 
 struct list {

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_LAYERS 65536
 
 struct args {

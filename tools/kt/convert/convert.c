@@ -14,8 +14,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const struct kt_column columns[] = {
     {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},          {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
     {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},    {"source_bytes", "SOURCE", KT_COLUMN_BYTES, 0, 0},

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 enum state { PLANNED, STORED, KEPT, REFUSED };
 
 struct kt_convert_linear {

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LITTLE_MEMORY (UINT64_C(1) << 30)
 
 static const struct kt_column columns[] = {

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define REFERENCE "reference"
 #define REFERENCE_LIMIT 2e-2 /* a backend's own rounding, against the reference backend */
 #define EXACT_LIMIT 1e-4     /* the reference backend with unquantized weights, against the record */

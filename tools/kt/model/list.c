@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const struct kt_column columns[] = {
     {"name", "NAME", KT_COLUMN_TEXT, 0, 0},
     {"aliases", "ALIASES", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NOT_GIVEN UINT64_MAX
 #define MOST_ROWS 65536 /* layers, and experts of a layer */
 

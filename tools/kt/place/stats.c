@@ -4,8 +4,6 @@
 
 #include "tools/kt/base/table.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 struct args {
     const char *output;
     bool experts;

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const struct kt_column columns[] = {
     {"check", "CHECK", KT_COLUMN_TEXT, 0, 0},
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 struct args {
     const char *model, *layers, *backend, *shape, *linear, *attention, *cache, *source_type, *tokens, *level;
     uint64_t context, cycle;
