@@ -23,6 +23,7 @@ static const char *const prefixes[] = {"model.layers.",
                                        "language_model.model.layers.",
                                        "model.language_model.layers.",
                                        "backbone.layers.",
+                                       "transformer.blocks.",
                                        "layers.",
                                        "mtp.layers."};
 
@@ -40,6 +41,7 @@ static const struct family {
     {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Gemma 4 */
     {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Llama 4 */
     {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}},                         /* Aria */
+    {"ffn.experts.mlp.", true, {"w1", "v1", "w2"}},                             /* DBRX */
     {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}}, /* Granite */
 };
 
@@ -124,6 +126,7 @@ static bool parse_rest(const char *at, const struct family *family, struct kt_ex
 {
     parsed->expert = 0;
     parsed->fused = family->fused;
+    parsed->stacked = family->fused && !family->kind[KT_GATE_UP];
     if (!skip(&at, family->experts) || (!family->fused && !skip_number(&at, &parsed->expert)))
         return false;
     for (int kind = 0; kind < KT_N_KINDS; kind++) {
@@ -174,6 +177,8 @@ char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, 
     char number[24] = "";
     if (!family->fused)
         (void)snprintf(number, sizeof number, "%" PRIu64 ".", expert);
+    if (!family->kind[kind] && family->kind[KT_GATE_UP])
+        kind = KT_GATE_UP;
     const char *projection = family->kind[kind] ? family->kind[kind] : "gate_proj";
     (void)snprintf(text, size, "%s%" PRIu64 ".%s%s%s%s", prefixes[like->prefix], like->layer, family->experts,
                    number, projection, part);

@@ -42,6 +42,7 @@ struct kt_expert_name {
     bool predicts;   /* `layer` counts blocks behind the last layer, which predict further tokens (MTP) */
     uint64_t expert; /* 0 in a fused tensor */
     bool fused;      /* it holds all experts of the layer */
+    bool stacked;    /* and each projection has such a tensor, with the rows of one expert below another's */
     unsigned prefix, family;
     int kind; /* enum kt_projection or KT_GATE_UP */
     enum kt_role role;

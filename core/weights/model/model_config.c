@@ -23,15 +23,26 @@ static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 /* And of Inkling 2. */
 static const float inkling_gate_cap = 4.0f, inkling_up_cap = 25.0f;
 
+/* A key, or a path of several: "ffn_config/moe_top_k". */
+static const json_t *follow(const json_t *object, const char *path)
+{
+    char key[64];
+    for (const char *slash; (slash = strchr(path, '/')) != NULL; path = slash + 1) {
+        (void)snprintf(key, sizeof key, "%.*s", (int)(slash - path), path);
+        object = kt_json_find(object, key);
+    }
+    return kt_json_find(object, path);
+}
+
 static const json_t *find(const json_t *root, const char *key)
 {
     static const char *const texts[] = {"text_config", "llm_config", "language_config"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const json_t *value = kt_json_find(kt_json_find(root, texts[i]), key);
+        const json_t *value = follow(kt_json_find(root, texts[i]), key);
         if (value)
             return value;
     }
-    return kt_json_find(root, key);
+    return follow(root, key);
 }
 
 /* Counts; of each, the first key that the file has is used. */
@@ -40,17 +51,21 @@ static const struct count {
     uint64_t largest;
     const char *keys[MOST_KEYS];
 } counts[] = {
-    {offsetof(struct kt_model_config, layers), KT_LARGEST_LAYER + 1, {"num_hidden_layers"}},
+    {offsetof(struct kt_model_config, layers),
+     KT_LARGEST_LAYER + 1,
+     {"num_hidden_layers", "num_layers", "n_layers"}},
     {offsetof(struct kt_model_config, experts),
      KT_LARGEST_EXPERTS,
-     {"num_experts", "n_routed_experts", "num_local_experts"}},
-    {offsetof(struct kt_model_config, top_k), KT_LARGEST_EXPERTS, {"num_experts_per_tok", "top_k_experts"}},
+     {"num_experts", "n_routed_experts", "num_local_experts", "ffn_config/moe_num_experts"}},
+    {offsetof(struct kt_model_config, top_k),
+     KT_LARGEST_EXPERTS,
+     {"num_experts_per_tok", "top_k_experts", "ffn_config/moe_top_k"}},
     {offsetof(struct kt_model_config, hidden),
      KT_LARGEST_SIZE,
-     {"moe_latent_size", "routed_expert_hidden_size", "hidden_size"}},
+     {"moe_latent_size", "routed_expert_hidden_size", "hidden_size", "d_model"}},
     {offsetof(struct kt_model_config, intermediate),
      KT_LARGEST_SIZE,
-     {"moe_intermediate_size", "intermediate_size"}},
+     {"moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size", "ffn_config/ffn_hidden_size"}},
 };
 
 static enum kt_status read_counts(const json_t *root, struct kt_model_config *config, struct kt_error *error)
@@ -116,7 +131,8 @@ struct said {
 static enum kt_status read_said(const json_t *root, const char *label, struct said *said,
                                 struct kt_error *error)
 {
-    static const char *const keys[] = {"mlp_hidden_act", "hidden_act", "hidden_activation", "activation"};
+    static const char *const keys[] = {"mlp_hidden_act", "hidden_act", "hidden_activation", "activation",
+                                       "ffn_config/ffn_act_fn/name"};
     const struct {
         const char *key;
         float *real;

@@ -156,11 +156,28 @@ static uint64_t find_weight(const struct layer *layer)
     return i;
 }
 
+/* Of experts below one another, only config.json says how many there are. */
+static enum kt_status count_stacked(struct layer *layer, const struct kt_tensor *tensor,
+                                    struct kt_error *error)
+{
+    const struct kt_json_count *said = &layer->config->experts;
+    layer->n_experts = said->value;
+    if (said->key && said->value > 0 && tensor->info.dims[0] % said->value == 0)
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" has the rows of all experts, %" PRIu64
+                   ", and config.json says that there are %" PRIu64 " experts",
+                   kt_tensor_label(layer->checkpoint, tensor), tensor->info.name, tensor->info.dims[0],
+                   said->value);
+}
+
 /* Experts must be numbered from 0 without a gap; a fused weight has their number as a dimension. */
 static enum kt_status count_experts(struct layer *layer, struct kt_error *error)
 {
     uint64_t next = 0, weight = find_weight(layer);
     const struct kt_tensor_info *fused = &layer->entry[weight].tensor->info;
+    if (layer->entry[weight].name.stacked)
+        return count_stacked(layer, layer->entry[weight].tensor, error);
     if (layer->entry[weight].name.fused) {
         layer->n_experts = fused->n_dims ? fused->dims[0] : 0;
         return KT_OK;
@@ -239,12 +256,11 @@ static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, i
                                    struct kt_error *error)
 {
     char name[KT_NAME_SIZE + 64];
-    int kind = layer->entry[0].name.fused && projection != KT_DOWN ? KT_GATE_UP : projection;
     const struct kt_expert_name *like = &layer->entry[find_weight(layer)].name;
     return kt_fail(error, KT_E_FORMAT,
                    "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
                    layer->checkpoint->label, layer->number, expert,
-                   kt_expert_name_weight(like, expert, kind, name, sizeof name),
+                   kt_expert_name_weight(like, expert, projection, name, sizeof name),
                    layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
 }
 

@@ -6,6 +6,7 @@
  *     one expert a tensor    gate and up [I][H], down [H][I]; with 4 bits: coding.c
  *     fused                  gate_up_proj [E][2 I][H], down_proj [E][H][I]
  *     fused, transposed      gate_up_proj [E][H][2 I], down_proj [E][I][H]
+ *     fused, one below another  gate, up and down [E I][H], down transposed
  *     fused, MXFP4           gate_up_proj_blocks [E][2 I][H/32][16], down_proj_blocks [E][H][I/32][16],
  *                            _scales without the last dimension
  *
@@ -186,6 +187,33 @@ static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint, const s
     return KT_OK;
 }
 
+/* Has each projection a tensor of its own, of all experts? */
+static bool is_stacked(const struct kt_expert_map *map)
+{
+    return map->stride == 0 && weight_of(map, KT_GATE) != weight_of(map, KT_UP);
+}
+
+static enum kt_status lay_stacked(const struct kt_checkpoint *checkpoint, struct kt_expert_map *map,
+                                  struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *gate = weight_of(map, KT_GATE);
+    if (gate->info.n_dims != 2 || gate->info.size == 0)
+        return refuse_shape(checkpoint, gate, "[experts x intermediate size][hidden size]", error);
+    info->intermediate_size = gate->info.dims[0] / info->n_experts;
+    info->hidden_size = gate->info.dims[1];
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor *weight = weight_of(map, p);
+        struct kt_matrix *matrix = &map->matrix[p];
+        if (!has_shape(&weight->info, 2, gate->info.dims))
+            return refuse_pair(checkpoint, weight, gate, error);
+        lay(matrix, &weight->info, p == KT_DOWN ? info->hidden_size : info->intermediate_size,
+            p == KT_DOWN ? info->intermediate_size : info->hidden_size, info->hidden_size, p == KT_DOWN);
+        matrix->step = weight->info.size / info->n_experts;
+        matrix->bias_next = matrix->rows;
+    }
+    return KT_OK;
+}
+
 static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                                 struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
 {
@@ -299,9 +327,10 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
                          "%s: tensor \"%s\" has all experts, which is not supported without a gate",
                          kt_tensor_label(checkpoint, gate), gate->info.name);
     if (status == KT_OK)
-        status = map->stride ? lay_own(checkpoint, map, info, error)
-                 : blocks    ? lay_blocks(checkpoint, config, map, info, error)
-                             : lay_fused(checkpoint, config, map, info, error);
+        status = map->stride       ? lay_own(checkpoint, map, info, error)
+                 : is_stacked(map) ? lay_stacked(checkpoint, map, info, error)
+                 : blocks          ? lay_blocks(checkpoint, config, map, info, error)
+                                   : lay_fused(checkpoint, config, map, info, error);
     if (status != KT_OK)
         return status;
     if (info->hidden_size > KT_LARGEST_SIZE || info->intermediate_size > KT_LARGEST_SIZE)

@@ -178,6 +178,65 @@ START_TEST(names_of_fused_experts)
 }
 END_TEST
 
+/* DBRX: the rows of one expert below another's, and down is transposed. */
+#define STACK "transformer.blocks.0.ffn.experts.mlp."
+
+static void add_stacked(uint32_t n_dims, uint64_t rows_of_down)
+{
+    shard_begin(&shard);
+    shard_add(&shard, STACK "w1", "BF16", n_dims,
+              n_dims == 2 ? (uint64_t[]){E * I, H} : (uint64_t[]){E, I, H});
+    shard_add(&shard, STACK "v1", "BF16", 2, (uint64_t[]){E * I, H});
+    shard_add(&shard, STACK "w2", "BF16", 2, (uint64_t[]){rows_of_down, H});
+    shard_write(&shard, "model.safetensors");
+}
+
+START_TEST(experts_below_one_another)
+{
+    static const char *const names[] = {STACK "w1", STACK "v1", STACK "w2"};
+    struct kt_expert experts[E];
+    struct kt_moe_info moe;
+    add_stacked(2, E * I);
+    folder_text("config.json",
+                "{\"d_model\":%d,\"n_layers\":1,\"ffn_config\":{\"ffn_hidden_size\":%d,"
+                "\"moe_num_experts\":%d,\"moe_top_k\":2,\"ffn_act_fn\":{\"name\":\"silu\"}}}",
+                H, I, E);
+    struct kt_checkpoint *checkpoint = open_model((enum kt_io)_i);
+    ck_assert_msg(kt_checkpoint_moe(checkpoint, 0, &moe, &problem) == KT_OK, "%s", problem.message);
+    ck_assert(moe.n_experts == E && moe.hidden_size == H && moe.intermediate_size == I && moe.top_k == 2);
+    ck_assert_uint_eq(moe.size, E * 3 * I * H * 2);
+    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, E, &problem), KT_OK);
+    for (uint64_t e = 0; e < E; e++) {
+        const struct kt_view *views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
+        for (int p = 0; p < 3; p++) {
+            struct place place = {.name = names[p],
+                                  .dtype = "BF16",
+                                  .first = e * I * H,
+                                  .row_step = p == KT_DOWN ? 1 : H,
+                                  .col_step = p == KT_DOWN ? H : 1};
+            expect_view(views[p], p == KT_DOWN ? H : I, p == KT_DOWN ? I : H, &place);
+        }
+    }
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
+START_TEST(experts_below_one_another_that_are_wrong)
+{
+    static const struct {
+        const char *config, *fragment;
+        uint32_t n_dims;
+        uint64_t rows_of_down;
+    } cases[] = {{"{}", "says that there are 0 experts", 2, E * I},
+                 {"{\"ffn_config\":{\"moe_num_experts\":7}}", "says that there are 7 experts", 2, E * I},
+                 {"{\"num_experts\":3}", "that does not fit tensor", 2, E * I - 3},
+                 {"{\"num_experts\":3}", "must be [experts x intermediate size][hidden size]", 3, E * I}};
+    add_stacked(cases[_i].n_dims, cases[_i].rows_of_down);
+    folder_text("config.json", "%s", cases[_i].config);
+    expect(KT_E_FORMAT, cases[_i].fragment);
+}
+END_TEST
+
 /* alternate: gate and up rows take turns, as in gpt-oss */
 static void expect_fused(struct kt_checkpoint *checkpoint, bool turned, bool alternate, uint64_t i,
                          uint64_t h)
@@ -500,6 +559,8 @@ int main(void)
     tcase_add_loop_test(tests, names_of_every_family, 0, 16);
     tcase_add_loop_test(tests, experts_without_a_gate, 0, 2);
     tcase_add_loop_test(tests, names_of_fused_experts, 0, 5);
+    tcase_add_loop_test(tests, experts_below_one_another, 0, 2);
+    tcase_add_loop_test(tests, experts_below_one_another_that_are_wrong, 0, 4);
     tcase_add_test(tests, names_that_are_nearly_right);
     tcase_add_loop_test(tests, fused_tensors, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, fused_tensors_of_gpt_oss, KT_IO_MMAP, KT_IO_READ + 1);

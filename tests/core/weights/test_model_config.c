@@ -121,6 +121,8 @@ START_TEST(configurations)
         {"{\"hidden_activation\":\"gelu_pytorch_tanh\",\"swiglu_limit\":3}", 0, 0, KT_ACTIVATION_GELU_TANH, 0,
          0, ""},
         {"{\"hidden_act\":\"gelu_new\"}", 0, 0, KT_ACTIVATION_GELU_TANH, 0, 0, ""},
+        {"{\"n_layers\":7,\"ffn_config\":{\"moe_top_k\":2,\"ffn_act_fn\":{\"name\":\"gelu_new\"}}}", 7, 2,
+         KT_ACTIVATION_GELU_TANH, 0, 0, ""},
         {"{\"swiglu_limits\":[0,0,0,null,2.5]}", 0, 0, KT_ACTIVATION_SWIGLUSTEP, 2.5f, 0, ""},
         {"{\"swiglu_limits\":[1,1,1,1,null]}", 0, 0, KT_ACTIVATION_SILU, 0, 0, ""},
         {"{\"hidden_act\":\"situ\",\"activation_situ_beta\":4,\"activation_situ_linear_beta\":null}", 0, 0,
