@@ -19,10 +19,10 @@ static void describe_attention(const struct kt_attention_config *a, FILE *out)
 {
     const struct kt_growth_config *g = &a->growth;
     fprintf(out,
-            "    attention %u %u %u %u biases %u norm %u %d %d %d sinks %d gate %u %u scale %g %g clip %g",
+            "    attention %u %u %u %u biases %u norm %u %d %d %d sinks %d gate %u %u %d scale %g %g clip %g",
             a->n_heads, a->n_kv_heads, a->head_size, a->value_size, a->biases, a->norm, a->norms_rotated,
-            a->norms_plainly, a->norms_values, a->has_sinks, a->gate, a->gating, (double)a->scale,
-            (double)a->value_scale, (double)a->clip);
+            a->norms_plainly, a->norms_values, a->has_sinks, a->gate, a->gating, a->gate_biases,
+            (double)a->scale, (double)a->value_scale, (double)a->clip);
     fprintf(out, " shares %d growth %u %u %g %g\n", a->shares_keys, g->growth, g->first, g->rate, g->length);
 }
 
@@ -33,8 +33,8 @@ static void describe(const struct kt_engine_config *c, FILE *out)
     fprintf(out, "skipped %u mtp %d vocabulary %llu hidden %llu context %llu ties %d eps %g offset %g\n",
             c->n_skipped, c->has_mtp, (unsigned long long)c->vocabulary, (unsigned long long)c->hidden_size,
             (unsigned long long)c->context_length, c->ties, (double)c->eps, (double)c->norm_offset);
-    fprintf(out, "pairing %u latent %u %u %u %u %u\n", c->pairing, l->q_rank, l->kv_rank, l->nope_size,
-            l->rope_size, l->value_size);
+    fprintf(out, "pairing %u latent %u %u %u %u %u scales %g %g\n", c->pairing, l->q_rank, l->kv_rank,
+            l->nope_size, l->rope_size, l->value_size, (double)l->q_scale, (double)l->kv_scale);
     fprintf(out, "delta %u %u %u %u %u %u\n", d->n_heads, d->n_key_heads, d->key_size, d->value_size,
             d->width, d->order);
     describe_rope(&c->rope, out);
@@ -42,8 +42,8 @@ static void describe(const struct kt_engine_config *c, FILE *out)
     fprintf(out, "experts %u %u routing %u groups %u %u %u normalizes %d scale %g correction %d\n",
             c->n_experts, c->top_k, c->router.routing, c->router.n_groups, c->router.top_groups,
             c->router.group_score, c->router.normalizes, (double)c->router.scale, c->router.has_correction);
-    fprintf(out, "shared %d %d biases %d %d widths %llu %llu\n", c->has_shared, c->gates_shared,
-            c->has_expert_biases, c->has_mlp_biases, (unsigned long long)c->dense_width,
+    fprintf(out, "identities %u shared %d %d biases %d %d widths %llu %llu\n", c->n_identities, c->has_shared,
+            c->gates_shared, c->has_expert_biases, c->has_mlp_biases, (unsigned long long)c->dense_width,
             (unsigned long long)c->shared_width);
     fprintf(out, "router near %g input %d %d scales %d head %d gating %u\n", (double)c->router.near,
             c->router.scales_input, c->router.weighs_input, c->router.has_expert_scales, c->has_head_bias,
@@ -57,9 +57,9 @@ static void describe(const struct kt_engine_config *c, FILE *out)
                 (unsigned long long)c->layers[i].window);
     for (uint32_t i = 0; i <= c->n_layers; i++) {
         const struct kt_residual_config *r = c->layers[i].residual;
-        fprintf(out, "layer's rope %u shares %u norms %u residual %g %g %g %g", c->layers[i].rope,
-                c->layers[i].shares, c->layers[i].norms, (double)r[0].keep, (double)r[0].add,
-                (double)r[1].keep, (double)r[1].add);
+        fprintf(out, "layer's rope %u shares %u norms %u kept %d %d residual %g %g %g %g", c->layers[i].rope,
+                c->layers[i].shares, c->layers[i].norms, c->layers[i].postpones, c->layers[i].adds_kept,
+                (double)r[0].keep, (double)r[0].add, (double)r[1].keep, (double)r[1].add);
         describe_attention(&c->layers[i].attention, out);
     }
 }

@@ -215,7 +215,7 @@ static void expand_line(struct family *f, int at, const struct line *own)
     struct scope scope = {0, 0, 0};
     if (line->n_words < 3 + (line == own) || !own)
         die("%s: the line '%s %s' lacks something", f->folder, line->word[0], line->word[1]);
-    for (; scope.layer < loops(f, line->word[1], "{l}", "LAYERS"); scope.layer++) {
+    for (; scope.layer < loops(f, line->word[1], "{l", "LAYERS"); scope.layer++) {
         if (!family_applies(f, own, &scope) || !family_applies(f, line, &scope))
             continue;
         if (line != own)

@@ -37,7 +37,8 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
             ("exaone4", {"num_hidden_layers": 4}),
             ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {}),
             ("granite", {}), ("granitemoe", {}), ("olmo2", {}), ("flex_olmo", {}), ("phimoe", {}), ("gemma3", {}),
-            ("gemma4", {}), ("afmoe", {}), ("flint", {}), ("kolibri1", {}), ("cohere2_moe", {}), ("llama4", {})]
+            ("gemma4", {}), ("afmoe", {}), ("flint", {}), ("kolibri1", {}), ("cohere2_moe", {}), ("llama4", {}),
+            ("longcat_flash", {}), ("beam", {"num_attention_heads": 8}), ("dbrx", {}), ("aria", {})]
 # Training, generation, names; what is read as lists, by other tests.
 HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
             "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
@@ -49,8 +50,8 @@ HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_route
 # Of these the engine takes what tensors have; what config.json says besides must be the same.
 TENSORS = {"vocab_size", "intermediate_size", "moe_intermediate_size", "q_lora_rank",
            "vocab_size_per_layer_input"}
-REQUIRED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_rope_head_dim",
-            "qk_nope_head_dim", "v_head_dim", "linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim",
+REQUIRED = {"d_model", "n_heads", "n_layers", "num_layers", "hidden_size", "num_hidden_layers",
+            "num_attention_heads", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim",
             "linear_num_key_heads", "linear_num_value_heads"}
 # What one class requires: it has no default, or the engine does not trust one.
 REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM": {"num_experts_per_tok"},
@@ -61,19 +62,29 @@ REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM":
 # What a class has and does not use, or what follows from another key.
 UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM",
-                          "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM")}
+                          "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM", "LongcatFlashForCausalLM")}
 UNUSED_OF["Llama4ForCausalLM"] = {"max_position_embeddings"}  # as chunks are shorter
 UNUSED_OF["Mistral4ForCausalLM"] |= {"partial_rotary_factor"}
 UNUSED_OF["Phi3ForCausalLM"] = {"original_max_position_embeddings"}
+UNUSED_OF["LongcatFlashForCausalLM"] |= {"qk_head_dim", "ffn_hidden_size", "expert_ffn_hidden_size"}  # tensors say it
+UNUSED_OF["BeamForCausalLM"] = {"rope_scaling"}  # which has a rope for each type of layers
+# attn_config says the base, where transformers does not look for it. Ties are refused there.
+UNUSED_OF["DbrxForCausalLM"] = {"rope_theta", "head_dim", "attn_config", "ffn_config", "emb_pdrop",
+                                "tie_word_embeddings"}
 # Nothing without use_sliding_window, of classes that have it.
 SLIDING = {"max_window_layers", "sliding_window"}
+# Keys within objects.
+NESTED = {"DbrxForCausalLM": ["attn_config/clip_qkv", "attn_config/kv_n_heads", "ffn_config/ffn_act_fn",
+                              "ffn_config/moe_normalize_expert_weights", "ffn_config/moe_num_experts",
+                              "ffn_config/moe_top_k"]}
 # Keys of config.json that are not fields of a class: where its own name of the thing is another, or it is read by
 # code. ROPE stand within rope_parameters.
 ALIASES = {"num_local_experts": ("num_experts", "n_routed_experts"), "num_mtp_layers": ("num_nextn_predict_layers",),
            "num_experts": ("num_local_experts",), "n_routed_experts": ("num_experts",),
            "n_shared_experts": ("num_shared_experts",)}
 ROPE = {"rope_scaling": None, "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
-OTHERS = {"hidden_act": "gelu", "hidden_activation": "gelu", "sliding_window_pattern": 2,
+OTHERS = {"ffn_config/ffn_act_fn": {"name": "gelu"}, "hidden_act": "gelu", "hidden_activation": "gelu",
+          "sliding_window_pattern": 2,
           "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
           "num_nextn_predict_layers": 2, "max_window_layers": 1, "moe_layer_end_index": 1,
           "moe_norm_min": 1.0, "moe_router_logit_softcapping": 5.0, "rope_scaling": {"rope_type": "linear", "factor": 3}}
@@ -91,11 +102,15 @@ def fields_of(config):
     generic = set(transformers.PreTrainedConfig.__dataclass_fields__)
     names = set(type(open_class(config)).__dataclass_fields__) - generic | {"tie_word_embeddings", "head_dim"}
     out = {next((a for a in ALIASES.get(n, ()) if a in config), n) for n in names - HARMLESS - TENSORS}
-    return sorted(n for n in out if not n.startswith("_"))
+    return sorted(n for n in out if not n.startswith("_")) + NESTED.get(config["architectures"][0], [])
 
 
 def default_of(config, key):
     less = {k: v for k, v in config.items() if k != key}
+    if "/" in key:
+        outer, inner = key.split("/")
+        less[outer] = {k: v for k, v in config[outer].items() if k != inner}
+        return getattr(getattr(open_class(less), outer), inner)
     if key == "rope_scaling":
         return open_class(less | {"rope_parameters": None}).rope_parameters
     if key in ROPE:

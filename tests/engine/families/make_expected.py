@@ -81,7 +81,8 @@ class Table:
         self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
         self.draws = ""
         self.read(DATA / family / "model")
-        self.top_k = next((self.config[key] for key in TOP_K if self.config.get(key)), 0)
+        inner = self.config.get("ffn_config", {})  # of DBRX
+        self.top_k = next((given[key] for given in (self.config, inner) for key in TOP_K if given.get(key)), 0)
         if isinstance(self.top_k, list):
             self.top_k = self.top_k[0]
 
@@ -134,7 +135,7 @@ class Table:
         for name, shape, scale, *rest in self.tensors:
             condition = rest[rest.index("if") + 1] if "if" in rest else "1"
             mean, deviation = (float(word) for word in scale.split(","))
-            for layer in range(self.evaluate("LAYERS") if "{l}" in name else 1):
+            for layer in range(self.evaluate("LAYERS") if "{l" in name else 1):
                 if not self.evaluate(condition, {"l": layer}):
                     continue
                 for expert in range(self.evaluate("EXPERTS") if "{e}" in name else 1):
@@ -172,6 +173,17 @@ def write_model(folder, table, config, fill=None, swap=None):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def make_longcat_loadable():
+    """transformers makes room for gates of experts that have no weights, so that published files do not fit."""
+    module = transformers.models.longcat_flash.modeling_longcat_flash
+    original = module.LongcatFlashExperts.__init__
+
+    def init(self, config):
+        original(self, config)
+        self.gate_up_proj = torch.nn.Parameter(self.gate_up_proj[:self.num_routed_experts])
+    module.LongcatFlashExperts.__init__ = init
+
+
 def open_model(folder):
     config = transformers.AutoConfig.from_pretrained(folder)
     by_type = transformers.AutoModelForCausalLM  # has other classes for a few
@@ -198,6 +210,10 @@ def ids(table):
 
 # ---- routers that rounding cannot change ----
 
+def layers_of(model):
+    return model.transformer.blocks if hasattr(model, "transformer") else model.model.layers
+
+
 def is_router(module):
     return re.search("Router|Gate$", type(module).__name__) is not None
 
@@ -207,6 +223,10 @@ class Routers:
 
     def __init__(self, model):
         self.modules = [(name, module) for name, module in model.named_modules() if is_router(module)]
+        for _, module in self.modules:
+            if type(module).__name__ == "DbrxRouter":  # which does not choose
+                module.top_k = model.config.ffn_config.moe_top_k
+        self.parts = model.config.num_hidden_layers // len(layers_of(model))  # LongCat's layers are two each
         self.inputs = {}
 
     def __enter__(self):
@@ -225,8 +245,8 @@ class Routers:
         close = set()
         for name, module in self.modules:
             hidden, *rest = self.inputs[name]
-            layer = int(re.search(r"layers\.(\d+)\.", name)[1])
-            size = MARGIN * unit * (ROUNDINGS * layer + ROUNDINGS / 2) ** 0.5 / hidden.shape[-1] ** 0.5
+            layer = int(re.search(r"(?:layers|blocks)\.(\d+)\.", name)[1])
+            size = MARGIN * unit * (ROUNDINGS * self.parts * layer + ROUNDINGS / 2) ** 0.5 / hidden.shape[-1] ** 0.5
             generator = torch.Generator().manual_seed(layer)
             chosen = self.choose(module, hidden, *rest)
             for _ in range(16):
@@ -241,6 +261,8 @@ class Routers:
         if type(module).__name__ == "AfmoeTokenChoiceRouter":  # which wants sequences
             hidden = hidden[None]
         with torch.no_grad():
+            if type(module).__name__ == "DbrxRouter":
+                return module.forward(hidden).topk(module.top_k).indices.sort(-1).values
             if type(module).__name__ == "Llama4Router":  # whose scores are 0 but for those chosen
                 return module.forward(hidden)[0].topk(module.top_k).indices.sort(-1).values
             return next(out for out in module.forward(hidden, *rest) if not out.is_floating_point()).sort(-1).values
@@ -327,18 +349,22 @@ def check_blocks(table):
         shares.append(float((weights.max(-1).values / weights.sum(-1)).mean()) if weights is not None else 0)
 
     for module in model.modules():
-        # Phi's two experts have a softmax each, whose first weights are alike.
-        if is_router(module) and not hasattr(module, "router_jitter_noise"):
+        # Phi's two experts have a softmax each, whose first weights are alike; DBRX's router gives logits.
+        if is_router(module) and not hasattr(module, "router_jitter_noise") and not hasattr(module, "moe_jitter_eps"):
             module.register_forward_hook(routed)
-    for number, layer in enumerate(model.model.layers):
+    for number, layer in enumerate(layers_of(model)):
         layer.register_forward_pre_hook(before, with_kwargs=True)
-        children = dict(layer.named_children())
+        children = {}
+        for child, module in layer.named_children():
+            is_list = isinstance(module, torch.nn.ModuleList) or child == "norm_attn_norm"
+            inner = module.named_children() if is_list else []
+            children |= {f"{child}.{name}": m for name, m in inner} if is_list else {child: module}
         # Norms behind blocks say what these add.
         behind = {"post_attention_layernorm", "post_self_attn_layernorm", "post_feedforward_layernorm",
                   "post_mlp_layernorm"} & children.keys()
         has_behind = behind & {"post_feedforward_layernorm", "post_mlp_layernorm"}
         for child, module in children.items():
-            if child in behind if has_behind else not child.endswith("layernorm"):
+            if child in behind if has_behind else not re.search(r"layernorm|norm_\d$", child):
                 module.register_forward_hook(after(f"{number}.{child}"))
     run(model, table)
     for label, (change,) in changes.items():
@@ -383,6 +409,7 @@ def write(path, logits):
 
 def main():
     torch.set_num_threads(1)
+    make_longcat_loadable()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for family in sys.argv[1:] or sorted(p.parent.name for p in DATA.glob("*/model")):

@@ -15,7 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data" / "families"
 HEAD = "| Models | config.json | GGUF |\n| --- | --- | --- |\n"
 TITLES = {
-    "AXK1ForCausalLM": "A.X K1", "AfmoeForCausalLM": "Trinity", "Cohere2MoeForCausalLM": "Command A+",
+    "AXK1ForCausalLM": "A.X K1", "AfmoeForCausalLM": "Trinity", "AriaForConditionalGeneration": "Aria",
+    "AriaTextForCausalLM": "Aria, text", "BeamForCausalLM": "Beam", "Cohere2MoeForCausalLM": "Command A+",
+    "DbrxForCausalLM": "DBRX",
     "DeepseekV2ForCausalLM": "DeepSeek V2", "DeepseekV3ForCausalLM": "DeepSeek V3, R1, V3.1; Kimi K2",
     "Dots1ForCausalLM": "dots.llm1", "Ernie4_5ForCausalLM": "ERNIE 4.5, dense",
     "Ernie4_5_MoeForCausalLM": "ERNIE 4.5", "Exaone4ForCausalLM": "EXAONE 4", "ExaoneMoeForCausalLM": "K-EXAONE",
@@ -26,7 +28,8 @@ TITLES = {
     "GraniteMoeSharedForCausalLM": "Granite with experts",
     "HYV3ForCausalLM": "Hy3", "HunYuanDenseV1ForCausalLM": "Hunyuan, dense", "HunYuanMoEV1ForCausalLM": "Hunyuan A13B",
     "KimiK25ForConditionalGeneration": "Kimi K2.5", "Kolibri1ForCausalLM": "Kolibri 1", "LagunaForCausalLM": "Laguna",
-    "Llama4ForCausalLM": "Llama 4", "LlamaForCausalLM": "Llama 2 and 3", "MellumForCausalLM": "Mellum 2",
+    "Llama4ForCausalLM": "Llama 4", "LlamaForCausalLM": "Llama 2 and 3",
+    "LongcatFlashForCausalLM": "LongCat-Flash", "MellumForCausalLM": "Mellum 2",
     "MiMoV2FlashForCausalLM": "MiMo-V2-Flash", "MiniMaxM2ForCausalLM": "MiniMax-M2",
     "Ministral3ForCausalLM": "Ministral 3", "Mistral3ForConditionalGeneration": "Mistral Small 3.1 and later",
     "Mistral4ForCausalLM": "Mistral Small 4", "MistralForCausalLM": "Mistral", "MixtralForCausalLM": "Mixtral",

@@ -196,7 +196,7 @@ def softmax_scores(module):
 def softmax_over_all(module):
     """Weights of experts are those of all experts, not of the chosen ones."""
     def forward(self, states):
-        logits = torch.nn.functional.linear(states, self.weight, self.bias)
+        logits = torch.nn.functional.linear(states, self.weight, getattr(self, "bias", None))
         weights, ids = logits.softmax(-1).topk(self.top_k, dim=-1)
         return logits, weights, ids
     return {find_class(module, "TopKRouter") + ".forward": forward}
@@ -239,6 +239,13 @@ def norm_by_squares(module):
     """LayerNorm without its mean."""
     def forward(self, x):
         return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) + self.bias
+    return {"nn.LayerNorm.forward": forward}
+
+
+def norm_dbrx_by_squares(module):
+    """LayerNorm without its mean; it has no biases."""
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
     return {"nn.LayerNorm.forward": forward}
 
 
@@ -307,6 +314,87 @@ def weigh_outputs(module):
         out = self.experts(states.repeat(scores.shape[1], 1)) * scores.transpose(0, 1).reshape(-1, 1)
         return self.shared_expert(states) + out.reshape(scores.shape[1], *states.shape).sum(dim=0), logits
     return {"Llama4TextMoe.forward": forward}
+
+
+def route_longcat(module, weigh):
+    """The choice that weigh(probabilities, correction) gives, and its weights."""
+    def forward(self, states):
+        logits = torch.nn.functional.linear(states.reshape(-1, self.hidden_dim), self.classifier.weight)
+        scores = logits.softmax(-1)
+        ids = (scores + self.e_score_correction_bias).topk(self.top_k, dim=-1)[1]
+        weights = weigh(scores, self.e_score_correction_bias, ids)
+        return logits, weights * self.routed_scaling_factor, ids
+    return {find_class(module, "TopkRouter") + ".forward": forward}
+
+
+def weigh_longcat_by_choice(module):
+    """Weights have the correction that experts are chosen by."""
+    return route_longcat(module, lambda scores, correction, ids: (scores + correction).gather(1, ids))
+
+
+def normalize_longcat(module):
+    """Weights of a token sum up to the factor."""
+    def weigh(scores, correction, ids):
+        weights = scores.gather(1, ids)
+        return weights / weights.sum(-1, keepdim=True)
+    return route_longcat(module, weigh)
+
+
+def leave_out_zeros(module):
+    """Experts without weights give nothing instead of what they read."""
+    original = module.LongcatFlashExperts.forward
+
+    def forward(self, states, ids, weights):
+        return original(self, states, ids, weights * (ids < self.num_routed_experts))
+    return {"LongcatFlashExperts.forward": forward}
+
+
+def add_experts_at_once(module):
+    """What experts give is added with the first network, not behind the second one."""
+    experts, network, kept = module.LongcatFlashMoE.forward, module.LongcatFlashMLP.forward, []
+
+    def give_nothing(self, states):
+        kept.append(experts(self, states))
+        return torch.zeros_like(kept[0])
+
+    def forward(self, states):
+        return network(self, states) + (kept.pop() if kept else 0)
+    return {"LongcatFlashMoE.forward": give_nothing, "LongcatFlashMLP.forward": forward}
+
+
+def one(module, *names):
+    return {f"LongcatFlashMLA.{name}": property(lambda self: 1.0, lambda self, value: None) for name in names}
+
+
+def leave_out_query_scale(module):
+    return one(module, "mla_scale_q_lora")
+
+
+def leave_out_key_scale(module):
+    return one(module, "mla_scale_kv_lora")
+
+
+def rotate_longcat_apart(module):
+    """Rotated pairs are half a head apart instead of neighbors."""
+    def rotate(q, k, cos, sin, unsqueeze_dim=1):
+        cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+
+        def turn(x):
+            first, second = x.chunk(2, -1)
+            return x * cos + torch.cat((-second, first), -1) * sin
+        return turn(q), turn(k)
+    return {"apply_rotary_pos_emb_interleave": rotate}
+
+
+def count_sums_from_zero(module):
+    """Plain sums would give the same, as all that reads them norms them first; but their number counts."""
+    original = module.depth_scaled_residual_add
+    return {"depth_scaled_residual_add": lambda states, residual, n: original(states, residual, n - 1)}
+
+
+def leave_out_growth(module):
+    """Queries of layers without a rope stay as they are."""
+    return {"compute_attention_scaling": lambda positions: torch.ones_like(positions).double()[:, None, :, None]}
 
 
 class Changed:

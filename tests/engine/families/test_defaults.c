@@ -69,19 +69,24 @@ static json_t *parse(const char *text)
     return value;
 }
 
-/* Leaves out a key, in the objects of the rope, too; value: and gives it another one. */
+/* Leaves out a key, OBJECT/KEY, or one in the objects of the rope, too; value: and gives it another one. */
 static enum kt_status describe_with(const json_t *config, const char *key, const char *value, char *text)
 {
     static const char *const ropes[] = {"rope_scaling", "rope_parameters"};
     json_t *changed = json_deep_copy(config);
     bool is_rope = strcmp(key, ropes[0]) == 0;
-    (void)json_object_del(changed, key);
+    const char *slash = strchr(key, '/');
+    char outer[40];
+    (void)snprintf(outer, sizeof(outer), "%.*s", slash ? (int)(slash - key) : 0, key);
+    json_t *object = slash ? json_object_get(changed, outer) : changed;
+    const char *name = slash ? slash + 1 : key;
+    (void)json_object_del(object, name);
     if (is_rope)
         (void)json_object_del(changed, ropes[1]);
     for (int i = 0; i < 2; i++)
         (void)json_object_del(json_object_get(changed, ropes[i]), key);
     if (value)
-        (void)json_object_set_new(changed, key, parse(value));
+        (void)json_object_set_new(object, name, parse(value));
     char path[4200];
     (void)snprintf(path, sizeof(path), "%s", sandbox_path("model/config.json"));
     ck_assert_int_eq(json_dump_file(changed, path, 0), 0);

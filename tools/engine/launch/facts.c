@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/launch/facts.h"
 
-#include "tools/engine/model/config/settings.h"
+#include "tools/engine/model/config/config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static uint64_t count_attention(struct kt_settings *s, uint64_t n_layers)
     return n == n_layers ? found : interval > 0 ? n_layers / interval : n_layers;
 }
 
-static void read_attention(struct kt_settings *s, struct kt_launch_facts *facts)
+static void read_attention(struct kt_settings *s, uint64_t parts, struct kt_launch_facts *facts)
 {
     uint64_t rank = kt_settings_uint(s, NULL, "kv_lora_rank", 0);
     uint64_t rope = kt_settings_uint(s, NULL, "qk_rope_head_dim", 0);
@@ -131,7 +131,7 @@ static void read_attention(struct kt_settings *s, struct kt_launch_facts *facts)
     facts->n_kv_heads = kt_settings_uint(s, NULL, "num_key_value_heads", facts->n_heads);
     uint64_t head = kt_settings_uint(s, NULL, "head_dim", facts->n_heads ? hidden / facts->n_heads : 0);
     uint64_t value = kt_settings_uint(s, NULL, "v_head_dim", head);
-    uint64_t n_layers = count_attention(s, facts->n_layers);
+    uint64_t n_layers = count_attention(s, facts->n_layers) * parts;
     if (rank > 0) /* an indexer keeps FP8 numbers and a float32 scale */
         facts->latent_bytes = n_layers * ((rank + rope) * KV_BYTES + (index ? index + 4 : 0));
     else
@@ -209,9 +209,11 @@ int kt_launch_facts(const struct kt_cli *cli, struct kt_checkpoint *model, struc
         return code;
     if (kt_settings_open(&settings, model, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
+    const struct kt_family *family = kt_family_find(settings.architecture, false);
+    settings.own_names = family ? family->own_names : NULL;
     facts->n_layers = kt_settings_need(&settings, NULL, "num_hidden_layers");
     facts->context = kt_settings_uint(&settings, NULL, "max_position_embeddings", 0);
-    read_attention(&settings, facts);
+    read_attention(&settings, family && family->parts ? family->parts : 1, facts);
     const json_t *quantized =
         json_object_get(settings.root, "quantization_config"); /* of text and images alike */
     if (!quantized)

@@ -111,7 +111,8 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
     kt_end_name(c, "token_embd",
                 c->family->names.json_embedding ? c->family->names.json_embedding : "embed_tokens",
                 embedding);
-    kt_end_name(c, "output_norm", "norm", norm);
+    kt_end_name(c, "output_norm",
+                c->family->names.json_final_norm ? c->family->names.json_final_norm : "norm", norm);
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
     if (status != KT_OK)
         return status;

@@ -28,6 +28,8 @@ enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
         status = kt_ffn_run(s, error);
     if (status == KT_OK)
         status = kt_slice_settle(s, KT_HALF_FFN, error);
+    if (status == KT_OK)
+        status = kt_ffn_add_kept(s, error);
     return status == KT_OK && s->block->input ? kt_layer_input_run(s, error) : status;
 }
 

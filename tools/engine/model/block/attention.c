@@ -15,6 +15,7 @@ struct attention {
     struct kt_linear *q, *k, *v;  /* NULL if joined; v also if it shares k */
     struct kt_linear *o, *gate;   /* gate: of its own, or NULL */
     float *query_norm, *key_norm; /* [head_size] or [heads * head_size], or NULL */
+    float *gate_bias;             /* [n_heads], or NULL */
     struct kt_attention *attention;
 };
 
@@ -82,20 +83,26 @@ static void name_part(const struct kt_model *m, const char *own, const char *usu
     (void)snprintf(name, size, "%s.%s", attention ? attention : "self_attn", own ? own : usual);
 }
 
+/* Norms, and biases of gates. */
 static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct attention *a,
                                  struct kt_error *error)
 {
     const struct kt_family_names *names = &m->config.family->names;
     const struct kt_attention_config *c = &m->config.layers[layer].attention;
     bool whole = c->norm == KT_HEAD_NORM_WHOLE;
-    char query[80], key[80];
+    enum kt_status status = KT_OK;
+    char query[80], key[80], gate[80];
+    name_part(m, names->json_gate_bias, "", gate, sizeof(gate));
+    if (c->gate_biases &&
+        (status = kt_load_vector(m, layer, NULL, gate, 1, c->n_heads, &a->gate_bias, error)) != KT_OK)
+        return status;
     if (c->norm == KT_HEAD_NORM_NONE || c->norms_plainly)
         return KT_OK;
     name_part(m, names->json_query_norm, "q_norm", query, sizeof(query));
     name_part(m, names->json_key_norm, "k_norm", key, sizeof(key));
     bool has_keys = m->config.layers[layer].shares == 0;
-    enum kt_status status = kt_load_vector(m, layer, "attn_q_norm", query, 1,
-                                           whole ? query_width(c) : c->head_size, &a->query_norm, error);
+    status = kt_load_vector(m, layer, "attn_q_norm", query, 1, whole ? query_width(c) : c->head_size,
+                            &a->query_norm, error);
     return status == KT_OK && has_keys
                ? kt_load_vector(m, layer, "attn_k_norm", key, 1, whole ? key_width(c) : c->head_size,
                                 &a->key_norm, error)
@@ -286,6 +293,9 @@ static enum kt_status gate_output(const struct kt_slice *s, struct kt_range rang
     struct kt_rows_gate job = KT_ROWS_GATE_INIT;
     if (c->gate == KT_OUTPUT_GATE_JOINED)
         return run_joined_gate(s, range, KT_BUFFER_MIX, KT_BUFFER_MIX, error);
+    const float *bias = ((const struct attention *)s->block->mixer_weights)->gate_bias;
+    for (uint64_t i = 0; bias && i < n * gates; i++)
+        gate[i] += bias[i % gates / value_size(c)];
     if (c->gating == KT_GATE_SOFTPLUS)
         take_softplus(gate, n * gates);
     job.gating = c->gating == KT_GATE_SOFTPLUS ? KT_GATING_PLAIN : KT_GATING_SIGMOID;

@@ -27,7 +27,8 @@ enum kt_buffer {
     KT_BUFFER_JOINT,   /**< what the block that predicts is given: a token and a hidden state */
     KT_BUFFER_INPUTS,  /**< [layers * input_size] inputs of single layers */
     KT_BUFFER_TABLE,   /**< the same, of which they are made */
-    KT_BUFFER_EXPERTS, /**< [hidden_size] what experts give, where that is normed alone */
+    KT_BUFFER_EXPERTS, /**< [hidden_size] what experts give, where that is normed alone or kept */
+    KT_BUFFER_SELF,    /**< weights of the experts that give what they read, summed up */
     KT_BUFFER_RESULT,  /**< [hidden_size] what a half of a layer gives, where that is not added at once */
     KT_BUFFERS
 };
@@ -219,6 +220,8 @@ enum kt_status kt_ffn_load(struct kt_model *model, uint32_t layer, struct kt_blo
                            struct kt_error *error);
 /** Norms KT_BUFFER_X into KT_BUFFER_H, which it reads, and gives kt_slice_result. */
 enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
+/** Adds what experts of an earlier layer gave to KT_BUFFER_X, if that belongs behind this one. */
+enum kt_status kt_ffn_add_kept(const struct kt_slice *slice, struct kt_error *error);
 
 /* inputs.c: inputs of single layers */
 
@@ -240,10 +243,12 @@ enum kt_status kt_layer_input_run(const struct kt_slice *slice, struct kt_error 
 
 #define KT_WEIGHT_NAME 160
 
-/** The name of a layer's weight in GGUF files or in safetensors; NULL or "" there: no name, which is not
- * found. */
+/** The name of a layer's weight in GGUF files or in safetensors, by the layer's number here; NULL or ""
+ * there: no name, which is not found. */
 void kt_weight_name(const struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                     char *name);
+/** What safetensors call the layers, between the stem and a number: "layers". */
+const char *kt_layers_name(const struct kt_model *model);
 /** The name of a weight before or behind the layers, load.c. */
 void kt_end_name(const struct kt_engine_config *config, const char *gguf, const char *json, char *name);
 /** Zeroed memory that lives as long as the model; NULL: none. */
@@ -295,7 +300,8 @@ enum kt_status kt_check_bias(const struct kt_model *model, uint32_t layer, const
                              bool wanted, struct kt_error *error);
 /** Fails on biases of other matrices that were loaded, but that the class of config.json has none for. */
 enum kt_status kt_refuse_biases(const struct kt_model *model, struct kt_error *error);
-/** The experts of a layer; those fields of params that do not come from the checkpoint are set here. */
+/** The experts of a layer, by its number in files; those fields of params that do not come from the
+ * checkpoint are set here. */
 enum kt_status kt_load_experts(struct kt_model *model, uint32_t layer, struct kt_layer_params *params,
                                struct kt_layer **out, struct kt_error *error);
 /** Attention over the cache. `params` is copied, what it points to must live as long as the model; its name

@@ -72,6 +72,12 @@ static enum kt_status load_named(struct kt_model *m, uint32_t layer, const char 
     return load_network(m, names, both, width, network, error);
 }
 
+/* Experts that a router chooses from. */
+static uint32_t router_size(const struct kt_engine_config *c)
+{
+    return c->n_experts + c->n_identities;
+}
+
 static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
                                   struct kt_error *error)
 {
@@ -85,12 +91,12 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
     kt_weight_name(m, layer, "ffn_gate_inp", router, name);
     if (c->is_gguf && c->router.scales_input)
         strcat(name, ".weight");
-    enum kt_status status = kt_load_exact(m, name, c->n_experts, c->hidden_size, &ffn->router, error);
+    enum kt_status status = kt_load_exact(m, name, router_size(c), c->hidden_size, &ffn->router, error);
     if (status == KT_OK)
         status = kt_checkpoint_weight(m->checkpoint, name, &view, &bias, error);
     if (status == KT_OK && bias) {
         snprintf(name + strlen(name), 6, ".bias");
-        status = kt_load_numbers(m, name, 1, c->n_experts, &ffn->router_bias, error);
+        status = kt_load_numbers(m, name, 1, router_size(c), &ffn->router_bias, error);
     }
     if (status == KT_OK && c->router.has_expert_scales)
         status = kt_load_vector(m, layer, NULL, "router.per_expert_scale", 1, c->n_experts,
@@ -99,7 +105,7 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
         status = kt_load_vector(m, layer, "exp_probs_b.bias",
                                 names->json_correction ? names->json_correction
                                                        : "mlp.gate.e_score_correction_bias",
-                                1, c->n_experts, &ffn->correction, error);
+                                1, router_size(c), &ffn->correction, error);
     return status;
 }
 
@@ -122,7 +128,8 @@ static enum kt_status check_biases(const struct kt_model *m, uint32_t layer, con
 {
     static const char *const projections[] = {"gate", "up", "down"};
     struct kt_moe_info info;
-    enum kt_status status = kt_checkpoint_moe(m->expert_source, layer, &info, error);
+    enum kt_status status =
+        kt_checkpoint_moe(m->expert_source, kt_file_layer(&m->config, layer), &info, error);
     if (status == KT_OK && !ffn->router_bias)
         return kt_engine_fail(error, KT_E_FORMAT, "layer %u: the router has no bias, which %s models have",
                               layer, m->config.family->name);
@@ -157,7 +164,7 @@ static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct kt_f
         status = kt_load_layer_norm(m, layer, all[i].place, all[i].norm, error);
     if (m->config.router.scales_input)
         ffn->router_before.scale = (float)(1 / sqrt((double)m->config.hidden_size));
-    if (ffn->experts_after.is_there)
+    if (ffn->experts_after.is_there || m->config.layers[layer].postpones)
         kt_model_need(m, KT_BUFFER_EXPERTS, m->config.hidden_size);
     return status;
 }
@@ -175,7 +182,7 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
     else if (status == KT_OK && c->has_dense_beside)
         status = load_layer_network(m, layer, ffn, error);
     if (status == KT_OK)
-        status = kt_checkpoint_layer_params(m->expert_source, layer, &params, error);
+        status = kt_checkpoint_layer_params(m->expert_source, kt_file_layer(c, layer), &params, error);
     if (status != KT_OK)
         return status;
     if (params.n_experts != c->n_experts || params.hidden_size != c->hidden_size)
@@ -188,9 +195,10 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
         return status;
     if (c->gating == KT_GATING_GELU)
         params.activation = KT_ACTIVATION_GELU_TANH;
-    kt_model_need(m, KT_BUFFER_LOGITS, c->n_experts);
+    kt_model_need(m, KT_BUFFER_LOGITS, router_size(c));
     kt_model_need(m, KT_BUFFER_WEIGHTS, c->top_k);
-    return kt_load_experts(m, layer, &params, &ffn->experts, error);
+    kt_model_need(m, KT_BUFFER_SELF, c->n_identities > 0);
+    return kt_load_experts(m, kt_file_layer(c, layer), &params, &ffn->experts, error);
 }
 
 /* A dense layer's experts would be in nobody's sums. */
@@ -198,7 +206,9 @@ static enum kt_status load_dense(struct kt_model *m, uint32_t layer, struct kt_f
                                  struct kt_error *error)
 {
     struct kt_moe_info info;
-    if (m->config.n_experts > 0 && kt_checkpoint_moe(m->checkpoint, layer, &info, NULL) == KT_OK)
+    uint64_t number = kt_file_layer(&m->config, layer), parts = m->config.family->parts;
+    bool is_first = parts == 0 || layer % parts == 0;
+    if (m->config.n_experts > 0 && is_first && kt_checkpoint_moe(m->checkpoint, number, &info, NULL) == KT_OK)
         return kt_engine_fail(error, KT_E_FORMAT,
                               "layer %u has %u experts, but is dense by the configuration", layer,
                               info.n_experts);
@@ -287,7 +297,7 @@ static enum kt_status multiply_router(const struct kt_slice *s, struct kt_range 
 {
     const struct kt_model *m = s->model;
     const struct kt_ffn *ffn = s->block->ffn;
-    uint64_t size = m->config.hidden_size, n_experts = m->config.n_experts;
+    uint64_t size = m->config.hidden_size, n_experts = router_size(&m->config);
     struct kt_rows_multiply product = KT_ROWS_MULTIPLY_INIT;
     product.n_rows = tokens.end - tokens.begin;
     product.n_outputs = experts.end - experts.begin;
@@ -302,6 +312,22 @@ static enum kt_status multiply_router(const struct kt_slice *s, struct kt_range 
     return kt_rows_multiply(m->rows, &product, error);
 }
 
+/* Experts that give what they read are none to the library: their weights are summed up. */
+static void take_identities(const struct kt_model *m, struct kt_range tokens)
+{
+    const uint32_t top_k = m->config.top_k;
+    for (uint64_t t = tokens.begin; t < tokens.end; t++) {
+        int64_t *ids = m->experts + t * top_k;
+        float *weights = m->buffers[KT_BUFFER_WEIGHTS] + t * top_k, sum = 0;
+        for (uint32_t k = 0; k < top_k; k++)
+            if (ids[k] >= (int64_t)m->config.n_experts) {
+                sum += weights[k];
+                ids[k] = -1;
+            }
+        m->buffers[KT_BUFFER_SELF][t] = sum;
+    }
+}
+
 static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
@@ -309,7 +335,7 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     struct kt_rows_route job = KT_ROWS_ROUTE_INIT;
     job.routing = c->router.routing;
     job.n_rows = tokens.end - tokens.begin;
-    job.n_experts = c->n_experts;
+    job.n_experts = router_size(c);
     job.top_k = c->top_k;
     job.n_groups = c->router.n_groups;
     job.top_groups = c->router.top_groups;
@@ -317,7 +343,7 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     job.normalize = c->router.normalizes;
     job.scale = c->router.scale;
     job.near = c->router.near;
-    job.logits = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)tokens.begin * c->n_experts;
+    job.logits = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)tokens.begin * job.n_experts;
     job.correction = s->block->ffn->correction;
     job.ids = m->experts + (uint64_t)tokens.begin * c->top_k;
     job.weights = m->buffers[KT_BUFFER_WEIGHTS] + (uint64_t)tokens.begin * c->top_k;
@@ -325,6 +351,8 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     const float *scales = s->block->ffn->expert_scales;
     for (uint64_t i = 0; scales && i < (uint64_t)job.n_rows * job.top_k && status == KT_OK; i++)
         job.weights[i] *= scales[job.ids[i]];
+    if (status == KT_OK && c->n_identities > 0)
+        take_identities(m, tokens);
     return status;
 }
 
@@ -352,7 +380,7 @@ static enum kt_status norm_for_experts(const struct kt_slice *s, struct kt_range
 /* What is normed is in the second cache when the router reads it. */
 static enum kt_status norm_and_route(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
-    const struct kt_range all = {.begin = 0, .end = s->model->config.n_experts};
+    const struct kt_range all = {.begin = 0, .end = router_size(&s->model->config)};
     enum kt_status status = norm_for_router(s, tokens, error);
     if (status == KT_OK)
         status = multiply_router(s, tokens, all, error);
@@ -366,7 +394,7 @@ static enum kt_status multiply_for_experts(const struct kt_slice *s, struct kt_r
                                            struct kt_error *error)
 {
     const struct kt_range all = {.begin = 0, .end = s->n_tokens};
-    uint32_t n = s->model->config.n_experts, end = groups.end * EXPERTS_AT_ONCE;
+    uint32_t n = router_size(&s->model->config), end = groups.end * EXPERTS_AT_ONCE;
     const struct kt_range experts = {.begin = groups.begin * EXPERTS_AT_ONCE, .end = end < n ? end : n};
     return multiply_router(s, all, experts, error);
 }
@@ -381,11 +409,11 @@ static enum kt_status prepare(const struct kt_slice *s, struct kt_error *error)
     const struct kt_range all = {.begin = 0, .end = s->n_tokens};
     if (!s->block->ffn->experts)
         return kt_slice_run_tokens(s, norm, error);
-    if (!kt_slice_is_small(s) || c->n_experts * c->hidden_size < LARGE_ROUTER)
+    if (!kt_slice_is_small(s) || router_size(c) * c->hidden_size < LARGE_ROUTER)
         return kt_slice_run_tokens(s, norm_and_route, error);
     enum kt_status status = norm_for_router(s, all, error);
     if (status == KT_OK)
-        status = kt_slice_run_items(s, (c->n_experts + EXPERTS_AT_ONCE - 1) / EXPERTS_AT_ONCE,
+        status = kt_slice_run_items(s, (router_size(c) + EXPERTS_AT_ONCE - 1) / EXPERTS_AT_ONCE,
                                     multiply_for_experts, error);
     return status == KT_OK ? choose_experts(s, all, error) : status;
 }
@@ -411,20 +439,50 @@ static enum kt_status weigh_input(const struct kt_slice *s, struct kt_range toke
     return status;
 }
 
+/* Where experts put what they give; *adds: to what stands there. */
+static enum kt_buffer place_of_experts(const struct kt_slice *s, bool *adds)
+{
+    const struct kt_ffn *ffn = s->block->ffn;
+    bool alone = ffn->experts_after.is_there || s->block->config->postpones;
+    bool to_stream = kt_slice_adds(s, KT_HALF_FFN);
+    *adds = !alone && (to_stream || ffn->dense.down);
+    return alone ? KT_BUFFER_EXPERTS : to_stream ? KT_BUFFER_X : KT_BUFFER_RESULT;
+}
+
+/* What experts give that give what they read. */
+static enum kt_status run_identities(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const uint64_t size = m->config.hidden_size;
+    bool adds;
+    float *out = m->buffers[place_of_experts(s, &adds)] + tokens.begin * size;
+    const float *in = m->buffers[KT_BUFFER_H] + tokens.begin * size;
+    (void)error;
+    for (uint64_t t = tokens.begin; t < tokens.end; t++, in += size, out += size)
+        for (uint64_t i = 0; i < size; i++)
+            out[i] = (adds ? out[i] : 0) + m->buffers[KT_BUFFER_SELF][t] * in[i];
+    return KT_OK;
+}
+
 static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *error)
 {
     struct kt_model *m = s->model;
     struct kt_forward forward = KT_FORWARD_INIT;
+    bool adds;
+    enum kt_buffer place = place_of_experts(s, &adds);
+    enum kt_status status =
+        m->config.n_identities > 0 ? kt_slice_run_tokens(s, run_identities, error) : KT_OK;
+    if (status != KT_OK)
+        return status;
     double start = kt_slice_now();
     forward.n_tokens = s->n_tokens;
     forward.expert_ids = m->experts;
     forward.router_weights = m->buffers[KT_BUFFER_WEIGHTS];
     forward.input = m->buffers[KT_BUFFER_H];
-    bool adds = kt_slice_adds(s, KT_HALF_FFN), alone = s->block->ffn->experts_after.is_there;
-    forward.output = m->buffers[alone ? KT_BUFFER_EXPERTS : adds ? KT_BUFFER_X : KT_BUFFER_RESULT];
+    forward.output = m->buffers[place];
     forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
-    forward.accumulate = !alone && (adds || s->block->ffn->dense.down);
-    enum kt_status status = kt_layer_forward(s->block->ffn->experts, &forward, error);
+    forward.accumulate = adds || m->config.n_identities > 0;
+    status = kt_layer_forward(s->block->ffn->experts, &forward, error);
     m->times.experts += kt_slice_now() - start;
     return status;
 }
@@ -467,4 +525,20 @@ enum kt_status kt_ffn_run(const struct kt_slice *s, struct kt_error *error)
         status = run_experts(s, error);
     return status == KT_OK && ffn->experts_after.is_there ? kt_slice_run_tokens(s, settle_experts, error)
                                                           : status;
+}
+
+static enum kt_status add_kept(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+{
+    const uint64_t size = s->model->config.hidden_size, end = tokens.end * size;
+    float *x = s->model->buffers[KT_BUFFER_X];
+    const float *kept = s->model->buffers[KT_BUFFER_EXPERTS];
+    (void)error;
+    for (uint64_t i = tokens.begin * size; i < end; i++)
+        x[i] += kept[i];
+    return KT_OK;
+}
+
+enum kt_status kt_ffn_add_kept(const struct kt_slice *s, struct kt_error *error)
+{
+    return s->block->config->adds_kept ? kt_slice_run_tokens(s, add_kept, error) : KT_OK;
 }

@@ -186,7 +186,7 @@ static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *
 
 /* The first numbers of rows that are `stride` wide. */
 static enum kt_status norm_latent(const struct kt_model *m, float *rows, const float *weight, uint32_t n,
-                                  uint32_t size, uint32_t stride, struct kt_error *error)
+                                  uint32_t size, uint32_t stride, float scale, struct kt_error *error)
 {
     struct kt_rows_norm job = KT_ROWS_NORM_INIT;
     int64_t bytes = (int64_t)stride * (int64_t)sizeof(float);
@@ -196,6 +196,7 @@ static enum kt_status norm_latent(const struct kt_model *m, float *rows, const f
     job.input = (struct kt_rows_input){.data = rows, .stride = bytes, .dtype = KT_DTYPE_F32};
     job.output = (struct kt_rows_output){.data = rows, .stride = bytes, .dtype = KT_DTYPE_F32};
     job.weight = weight;
+    job.scale = scale;
     job.eps = LATENT_EPS;
     return kt_rows_norm(m->rows, &job, error);
 }
@@ -211,9 +212,9 @@ static enum kt_status place_rows(const struct kt_slice *s, struct kt_range range
     enum kt_status status = KT_OK;
     if (a->q_latent)
         status = norm_latent(m, m->buffers[KT_BUFFER_V] + (uint64_t)range.begin * l->q_rank, a->q_norm, n,
-                             l->q_rank, l->q_rank, error);
+                             l->q_rank, l->q_rank, l->q_scale, error);
     if (status == KT_OK)
-        status = norm_latent(m, row, a->kv_norm, n, l->kv_rank, width, error);
+        status = norm_latent(m, row, a->kv_norm, n, l->kv_rank, width, l->kv_scale, error);
     if (status == KT_OK)
         status = kt_slice_rotate(s, row + l->kv_rank, 1, width, range, error);
     return status == KT_OK ? kt_slice_write(s, 0, 1, width, m->buffers[KT_BUFFER_K], range, error) : status;

@@ -137,6 +137,8 @@ static bool is_expert(const char *name)
 {
     static const char *const kinds[] = {"gate_proj.", "up_proj.", "down_proj.",  "w1.",
                                         "w2.",        "w3.",      "gate_up_proj"};
+    static const char *const fused[] = {"gate_up_proj", "down_proj", "fc1.",  "fc2.",
+                                        "mlp.w1",       "mlp.v1",    "mlp.w2"};
     const char *at = strstr(name, ".experts.");
     if (!at) /* of all experts in one */
         return strstr(name, ".block_sparse_moe.input_linear.") ||
@@ -145,8 +147,11 @@ static bool is_expert(const char *name)
                strstr(name, ".ffn_gate_up_exps.");
     at += strlen(".experts.");
     size_t digits = strspn(at, "0123456789");
+    for (size_t i = 0; i < sizeof(fused) / sizeof(fused[0]) && digits == 0; i++)
+        if (begins(at, fused[i]))
+            return true;
     if (digits == 0)
-        return begins(at, "gate_up_proj") || begins(at, "down_proj");
+        return false;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && at[digits] == '.'; i++)
         if (begins(at + digits + 1, kinds[i]))
             return true;
@@ -165,7 +170,7 @@ static bool is_skipped(const struct kt_model *m, const char *name)
         return true;
     snprintf(begin, sizeof(begin), "%s", m->config.is_gguf ? "blk." : m->config.json_stem);
     if (!m->config.is_gguf)
-        strcat(begin, "layers.");
+        snprintf(begin, sizeof(begin), "%s%s.", m->config.json_stem, kt_layers_name(m));
     if (strncmp(name, begin, strlen(begin)) != 0)
         return false;
     uint64_t layer = strtoull(name + strlen(begin), NULL, 10), n = m->config.n_layers;
@@ -210,16 +215,6 @@ enum kt_status kt_model_refuse_unused(const struct kt_model *m, struct kt_error 
 }
 
 /* ---- loading ---- */
-
-void kt_weight_name(const struct kt_model *m, uint32_t layer, const char *gguf, const char *json, char *name)
-{
-    if (m->config.is_gguf)
-        snprintf(name, KT_WEIGHT_NAME, "blk.%u.%s", layer, gguf ? gguf : "");
-    else if (layer >= m->config.n_layers && m->config.family->names.json_mtp)
-        snprintf(name, KT_WEIGHT_NAME, "mtp.layers.%u.%s", layer - m->config.n_layers, json ? json : "");
-    else
-        snprintf(name, KT_WEIGHT_NAME, "%slayers.%u.%s", m->config.json_stem, layer, json ? json : "");
-}
 
 enum kt_status kt_find_weight(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_view *view, const float **bias, struct kt_error *error)

@@ -222,7 +222,9 @@ static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
     const json_t *scaling = kt_settings_json(s, "rope_scaling");
     const json_t *outer = scaling ? scaling : kt_settings_json(s, "rope_parameters");
     bool has_none = !s->is_gguf && c->defaults->window_base > 0 && !outer;
-    bool by_type = c->family->ropes_by_type && (json_is_object(json_object_get(outer, types[0])) || has_none);
+    bool has_types = json_is_object(json_object_get(outer, types[0])) ||
+                     (c->family->has_null_ropes && json_is_object(json_object_get(outer, types[1])));
+    bool by_type = c->family->ropes_by_type && (has_types || has_none);
     if (!by_type)
         refuse_nested(s);
     for (int i = 0; i < (by_type ? 2 : 1); i++) {
@@ -323,10 +325,23 @@ static void read_heads(struct kt_settings *s, struct kt_engine_config *c)
     a->head_size = saturate(kt_settings_uint(s, "attention.key_length", "head_dim", size));
 }
 
+/* Of layers that are several here, num_hidden_layers, if it is there besides, counts these. */
+static uint64_t read_layers(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    uint64_t n = kt_settings_need(s, "block_count", "num_hidden_layers"), parts = c->family->parts;
+    if (parts == 0)
+        return n;
+    n = n <= MAX_LAYERS ? n * parts : n;
+    const json_t *said = json_object_get(s->model, "num_hidden_layers");
+    if (json_is_integer(said) && json_integer_value(said) != (json_int_t)n)
+        kt_settings_fail(s, KT_E_FORMAT, "num_hidden_layers is not %" PRIu64 " times num_layers", parts);
+    return n;
+}
+
 static void read_common(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_attention_config *a = &c->attention;
-    uint64_t n_layers = kt_settings_need(s, "block_count", "num_hidden_layers");
+    uint64_t n_layers = read_layers(s, c);
     c->n_skipped =
         (uint32_t)kt_settings_uint(s, "nextn_predict_layers", "num_nextn_predict_layers", c->defaults->n_mtp);
     if (s->is_gguf) /* which counts them among the others */
@@ -395,10 +410,11 @@ static void check_attention(struct kt_settings *s, const struct kt_attention_con
 /* Sizes that no model has would only overflow later. */
 static void check(struct kt_settings *s, const struct kt_engine_config *c)
 {
+    const uint64_t n_experts = (uint64_t)c->n_experts + c->n_identities;
     const struct bound bounds[] = {{"hidden size", c->hidden_size, 1, 1 << 20},
-                                   {"experts", c->n_experts, 0, 4096},
+                                   {"experts", n_experts, 0, 4096},
                                    {"experts of a token", c->top_k, c->n_experts ? 1 : 0,
-                                    c->n_experts < 128 ? c->n_experts : 128},
+                                    n_experts < 128 ? n_experts : 128},
                                    {"context length", c->context_length, 1, UINT32_MAX}};
     check_attention(s, &c->attention, c->rope.size);
     for (uint32_t i = 0; c->layers && i < c->n_layers; i++) {
@@ -411,9 +427,9 @@ static void check(struct kt_settings *s, const struct kt_engine_config *c)
         return;
     const struct kt_router_config *r = &c->router;
     uint32_t groups = r->n_groups > 1 ? r->n_groups : 1, top = groups > 1 ? r->top_groups : 1;
-    if (c->n_experts % groups != 0 || top < 1 || top > groups || c->top_k > c->n_experts / groups * top)
-        kt_settings_fail(s, KT_E_FORMAT, "%u of %u experts in %u of %u groups", c->top_k, c->n_experts, top,
-                         groups);
+    if (n_experts % groups != 0 || top < 1 || top > groups || c->top_k > n_experts / groups * top)
+        kt_settings_fail(s, KT_E_FORMAT, "%u of %" PRIu64 " experts in %u of %u groups", c->top_k, n_experts,
+                         top, groups);
     if (!(c->eps >= 0 && c->eps < 1) || !(c->rope.base > 1))
         kt_settings_fail(s, KT_E_FORMAT, "an epsilon of %g, a rope base of %g", (double)c->eps, c->rope.base);
 }
@@ -507,7 +523,8 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
             s.architecture);
     } else {
         refuse_coding(&s);
-        c->json_stem = find_stem(&s);
+        s.own_names = c->family->own_names;
+        c->json_stem = c->family->names.json_stem ? c->family->names.json_stem : find_stem(&s);
         c->pairing = s.is_gguf ? c->family->gguf_pairing : c->family->json_pairing;
         read_common(&s, c);
         read_rope(&s, c);

@@ -85,6 +85,7 @@ struct kt_attention_config {
     bool has_sinks;      /**< a logit for each head that takes its share of the softmax and gives nothing */
     uint32_t gate;       /**< enum kt_output_gate */
     uint32_t gating;     /**< enum kt_gate_function */
+    bool gate_biases;    /**< all gates of a head have a number added, of KT_OUTPUT_GATE_ELEMENTS */
     float scale;         /**< of scores; 0: 1 / sqrt(head_size) */
     float value_scale;   /**< 0: 1 */
     float clip;          /**< numbers of queries, keys and values are at most that far from 0; 0: any */
@@ -98,6 +99,8 @@ struct kt_layer_config {
     uint32_t rope;   /**< enum kt_layer_rope */
     uint32_t shares; /**< 1 + the layer before whose keys and values it has; 0: its own */
     uint32_t norms;  /**< of enum kt_norm_place, a bit each */
+    bool postpones;  /**< what experts give is kept for a later layer */
+    bool adds_kept;  /**< behind the layer, what was kept is added */
     struct kt_residual_config residual[KT_HALVES];
     /** kt_engine_config.attention, unless the family's read_layers changed it. */
     struct kt_attention_config attention;
@@ -109,6 +112,7 @@ struct kt_latent_config {
     uint32_t q_rank;  /**< of the latent that queries are made of; 0: they are made of the layer's input */
     uint32_t kv_rank; /**< of the one that keys and values are made of; 0: there is none */
     uint32_t nope_size, rope_size, value_size;
+    float q_scale, kv_scale; /**< what the latents are multiplied by, behind their norms; 0: 1 */
 };
 
 struct kt_delta_config {
@@ -174,6 +178,7 @@ struct kt_engine_config {
     float *divisors;                   /**< of `rope`, where config.json has them */
     float rope_scale;                  /**< of cosines and sines of `rope`; 0: 1 */
     uint32_t n_experts, top_k;
+    uint32_t n_identities; /**< further experts, behind them, which give what they read */
     struct kt_router_config router;
     bool has_dense_beside;              /**< layers with experts have a dense network, too */
     bool has_layer_scales;              /**< what a layer leaves may be multiplied by a number */
@@ -199,12 +204,16 @@ struct kt_family_names {
     const char *json_correction;  /**< NULL: "mlp.gate.e_score_correction_bias" */
     const char *json_shared;      /**< NULL: "mlp.shared_experts" */
     const char *json_shared_gate; /**< NULL: "mlp.shared_expert_gate" */
+    const char *json_stem;        /**< before all names but the head's; NULL: "model." or its like */
+    const char *json_layers;      /**< NULL: "layers" */
+    const char *json_final_norm;  /**< NULL: "norm" */
     const char *json_embedding;   /**< NULL: "embed_tokens" */
     const char *json_attention;   /**< NULL: "self_attn" */
     const char *json_output;      /**< of attention; NULL: "o_proj" */
     const char *json_query_norm;  /**< NULL: "q_norm" */
     const char *json_key_norm;    /**< NULL: "k_norm" */
     const char *json_gate;        /**< of attention's output; NULL: "g_proj" */
+    const char *json_gate_bias;   /**< of single heads; NULL: there are none */
     const char *json_sinks;       /**< NULL: "sinks" */
     const char *json_joined;      /**< queries, keys and values are rows of one matrix, attn_qkv in some GGUF
                                      files; NULL: of three */
@@ -213,6 +222,9 @@ struct kt_family_names {
     const char *json_down;        /**< NULL: "down_proj", of networks */
     bool gguf_both;               /**< "ffn_up" has gate and up of dense networks */
     const char *json_needless;    /**< of a layer: left out where nothing is computed with it; NULL: none */
+    /** With kt_family.parts: first words of names that the number of the part follows; NULL behind the last
+     * one. */
+    const char *const *json_parted;
     /** Tensors whose names begin so are of parts that the logits of text do not depend on; NULL behind the
      * last one. */
     const char *const *skipped;
@@ -227,6 +239,7 @@ struct kt_family {
     const char *classes;   /**< " Qwen3MoeForCausalLM " of config.json */
     uint32_t gguf_pairing; /**< enum kt_rope_pairing */
     uint32_t json_pairing;
+    const struct kt_own_name *own_names; /**< of settings of config.json; NULL: none */
     struct kt_family_names names;
     /** Reads what the family has besides, after everything else was read. NULL: nothing. */
     void (*read)(struct kt_settings *settings, struct kt_engine_config *config);
@@ -235,14 +248,24 @@ struct kt_family {
     /** "rope_parameters" of config.json may have an object for each type of layer: the rope is that of
      * "full_attention", the window's that of "sliding_attention". */
     bool ropes_by_type;
+    bool has_null_ropes; /**< one of them may be null: these layers are not rotated */
     bool layer_norms;    /**< GGUF files may have the epsilon of LayerNorm instead of the other one */
     bool has_longrope;   /**< its rope may be scaled by a list of divisors */
     bool heads_by_layer; /**< layers differ in them, and read_layers reads that */
     bool skips_mtp;      /**< blocks that predict tokens after the next are left out */
+    /** A layer of files is so many here, of which only the first one has experts; 0: 1. config.json counts
+     * those of files. */
+    uint32_t parts;
 };
 
 /** The family of a GGUF architecture or of a class of config.json; NULL: none. */
 const struct kt_family *kt_family_find(const char *name, bool is_gguf);
+
+/** The number of a layer in files. */
+static inline uint32_t kt_file_layer(const struct kt_engine_config *config, uint32_t layer)
+{
+    return config->family->parts ? layer / config->family->parts : layer;
+}
 
 /** Those of a GGUF file, or of the class that config.json names. */
 const struct kt_defaults *kt_defaults_find(const struct kt_settings *settings);
@@ -269,6 +292,9 @@ void kt_engine_config_turns(struct kt_settings *settings, struct kt_engine_confi
                             uint64_t pattern);
 /** Layers have as many heads as lists of GGUF files say, and one of config.json; NULL: it has none. */
 void kt_engine_config_heads(struct kt_settings *settings, struct kt_engine_config *config, const char *json);
+/** All layers have latent attention, whose sizes are read. What the configuration says of heads are their own
+ * sizes, not those that the cache has. */
+void kt_engine_config_latent(struct kt_settings *settings, struct kt_engine_config *config);
 /** Fails where config.json has no rope: its class would take that of one published model. */
 void kt_engine_config_need_rope(struct kt_settings *settings);
 /** Queries grow, as files of Mistral's models say. */
@@ -323,6 +349,7 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_glm4, kt_family_phi3, kt_family_axk1;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
     kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint, kt_family_kolibri,
-    kt_family_cohere2_moe, kt_family_llama4;
+    kt_family_cohere2_moe, kt_family_llama4, kt_family_longcat, kt_family_beam, kt_family_dbrx,
+    kt_family_aria;
 
 #endif

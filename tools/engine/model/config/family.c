@@ -16,7 +16,8 @@ static const struct kt_family *const families[] =
      &kt_family_granite,   &kt_family_granitemoe, &kt_family_olmo2,       &kt_family_flex_olmo,
      &kt_family_phimoe,    &kt_family_gemma3,     &kt_family_gemma4,      &kt_family_afmoe,
      &kt_family_flint,     &kt_family_kolibri,    &kt_family_cohere2_moe, &kt_family_llama4,
-     &kt_family_exaone4,   &kt_family_glm4,       &kt_family_phi3,        &kt_family_axk1};
+     &kt_family_exaone4,   &kt_family_glm4,       &kt_family_phi3,        &kt_family_axk1,
+     &kt_family_longcat,   &kt_family_beam,       &kt_family_dbrx,        &kt_family_aria};
 
 const struct kt_family *kt_family_find(const char *name, bool is_gguf)
 {

@@ -31,7 +31,7 @@ void kt_settings_fail(struct kt_settings *s, enum kt_status status, const char *
 
 /* Of later files, "rope_parameters" has what "rope_scaling" had; some have an object for each type of layers
  * in it. */
-static const json_t *find_json(const struct kt_settings *s, const char *path)
+static const json_t *find_any(const struct kt_settings *s, const char *path)
 {
     const json_t *object = s->model;
     char key[64];
@@ -46,7 +46,12 @@ static const json_t *find_json(const struct kt_settings *s, const char *path)
         object = inner;
         path = slash + 1;
     }
-    const json_t *found = json_object_get(object, path);
+    return json_object_get(object, path);
+}
+
+static const json_t *find_json(const struct kt_settings *s, const char *path)
+{
+    const json_t *found = find_any(s, path);
     return json_is_null(found) ? NULL : found;
 }
 
@@ -58,9 +63,19 @@ bool kt_settings_was_read(const struct kt_settings *s, const char *name)
     return false;
 }
 
+/* The name that a class has of its own for a setting of config.json, or the usual one. */
+static const char *own_name(const struct kt_settings *s, const char *json)
+{
+    for (const struct kt_own_name *name = s->own_names; json && name && name->usual; name++)
+        if (strcmp(name->usual, json) == 0)
+            return name->own;
+    return json;
+}
+
 static bool find(struct kt_settings *s, const char *gguf, const char *json, struct place *place)
 {
     char key[128];
+    json = own_name(s, json);
     *place = (struct place){.name = s->is_gguf ? gguf : json};
     if (!place->name || s->status != KT_OK)
         return false;
@@ -83,7 +98,7 @@ bool kt_settings_has(struct kt_settings *s, const char *gguf, const char *json)
 
 bool kt_settings_is_null(const struct kt_settings *s, const char *json)
 {
-    return !s->is_gguf && json_is_null(json_object_get(s->model, json));
+    return !s->is_gguf && json_is_null(find_any(s, own_name(s, json)));
 }
 
 const json_t *kt_settings_json(const struct kt_settings *s, const char *json)
@@ -153,7 +168,7 @@ uint64_t kt_settings_need(struct kt_settings *s, const char *gguf, const char *j
 {
     if (!kt_settings_has(s, gguf, json))
         kt_settings_fail(s, KT_E_FORMAT, "%s%s%s is missing", s->is_gguf ? s->architecture : "",
-                         s->is_gguf ? "." : "", s->is_gguf ? gguf : json);
+                         s->is_gguf ? "." : "", s->is_gguf ? gguf : own_name(s, json));
     return kt_settings_uint(s, gguf, json, 0);
 }
 
@@ -168,7 +183,7 @@ double kt_settings_real(struct kt_settings *s, const char *gguf, const char *jso
     else if (json_is_number(place.json))
         number = json_number_value(place.json);
     else
-        kt_settings_fail(s, KT_E_FORMAT, "%s is not a number", json);
+        kt_settings_fail(s, KT_E_FORMAT, "%s is not a number", place.name);
     return s->status == KT_OK ? number : fallback;
 }
 
@@ -183,7 +198,7 @@ bool kt_settings_flag(struct kt_settings *s, const char *gguf, const char *json,
     else if (json_is_boolean(place.json))
         truth = json_is_true(place.json);
     else
-        kt_settings_fail(s, KT_E_FORMAT, "%s is neither true nor false", json);
+        kt_settings_fail(s, KT_E_FORMAT, "%s is neither true nor false", place.name);
     return s->status == KT_OK ? truth != 0 : fallback;
 }
 
@@ -216,7 +231,7 @@ void kt_settings_text(struct kt_settings *s, const char *gguf, const char *json,
         found = json_string_value(item);
         length = json_string_length(item);
         if (item && !found)
-            kt_settings_fail(s, KT_E_FORMAT, "%s is not text", json);
+            kt_settings_fail(s, KT_E_FORMAT, "%s is not text", place.name);
     }
     for (uint64_t i = 0; s->is_gguf && i <= index && s->status == KT_OK; i++)
         s->status = kt_value_text(&place.value, &at, &found, &length, s->error);

@@ -15,6 +15,11 @@
 
 #define KT_SETTINGS_READ 160
 
+/** What a class of config.json calls a setting that others call otherwise. */
+struct kt_own_name {
+    const char *usual, *own;
+};
+
 struct kt_settings {
     struct kt_checkpoint *checkpoint;
     bool is_gguf;
@@ -25,6 +30,7 @@ struct kt_settings {
     enum kt_status status;
     const char *read[KT_SETTINGS_READ]; /**< names that were asked for */
     uint32_t n_read;
+    const struct kt_own_name *own_names; /**< up to one without names; NULL: none */
     const char *rope_part; /**< "rope_scaling/X" is of that type of layers, where these have one each */
 };
 
