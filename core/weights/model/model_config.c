@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 4 };
+enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 5 };
 
 /* The defaults of gpt-oss. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
@@ -59,7 +59,7 @@ static const struct count {
      {"num_experts", "n_routed_experts", "num_local_experts", "ffn_config/moe_num_experts"}},
     {offsetof(struct kt_model_config, top_k),
      KT_LARGEST_EXPERTS,
-     {"num_experts_per_tok", "top_k_experts", "ffn_config/moe_top_k"}},
+     {"num_experts_per_tok", "top_k_experts", "moe_topk", "moe_k", "ffn_config/moe_top_k"}},
     {offsetof(struct kt_model_config, hidden),
      KT_LARGEST_SIZE,
      {"moe_latent_size", "routed_expert_hidden_size", "hidden_size", "d_model"}},
@@ -67,6 +67,26 @@ static const struct count {
      KT_LARGEST_SIZE,
      {"moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size", "ffn_config/ffn_hidden_size"}},
 };
+
+/* A number, or one for each layer: these say nothing if they differ. */
+static enum kt_status read_count(const char *label, const json_t *value, const char *key, uint64_t largest,
+                                 struct kt_json_count *said, struct kt_error *error)
+{
+    struct kt_json_count one = {.key = NULL};
+    size_t n = json_array_size(value), n_same = 0;
+    enum kt_status status = KT_OK;
+    if (n == 0)
+        return kt_json_read_count(label, value, key, largest, said, error);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        status = kt_json_read_count(label, json_array_get(value, i), key, largest, &one, error);
+        if (i == 0)
+            *said = one;
+        n_same += one.value == said->value;
+    }
+    if (n_same < n)
+        *said = (struct kt_json_count){.key = NULL};
+    return status;
+}
 
 static enum kt_status read_counts(const json_t *root, struct kt_model_config *config, struct kt_error *error)
 {
@@ -77,8 +97,7 @@ static enum kt_status read_counts(const json_t *root, struct kt_model_config *co
         for (int k = 0; k < MOST_KEYS && count->keys[k] && !said->key && status == KT_OK; k++) {
             const json_t *value = find(root, count->keys[k]);
             if (value)
-                status =
-                    kt_json_read_count(config->label, value, count->keys[k], count->largest, said, error);
+                status = read_count(config->label, value, count->keys[k], count->largest, said, error);
         }
     }
     return status;
