@@ -246,19 +246,26 @@ $(echo "$q_proj" | sed 's/0,16384/32896,49280/')}"
 gate='{"dtype":"BF16","shape":[4,128],"data_offsets":[0,1024]}'
 head -c 3072 /dev/zero | write_tensors "$dir/folder/three.safetensors" "{\"model.layers.0.mlp.gate.weight\":$gate,\
 \"model.layers.1.mlp.gate.weight\":$(echo "$gate" | sed 's/BF16/F32/; s/0,1024/1024,3072/')}"
+# Routers and embeddings by other names: of Granite and DBRX, Gemma 4, LongCat; DBRX, Sarvam
+head -c 35840 /dev/zero | write_tensors "$dir/folder/four.safetensors" \
+    "{\"model.layers.0.block_sparse_moe.router.layer.weight\":$gate,\
+\"model.layers.0.router.proj.weight\":$(echo "$gate" | sed 's/0,1024/1024,2048/'),\
+\"model.layers.0.mlp.router.classifier.weight\":$(echo "$gate" | sed 's/0,1024/2048,3072/'),\
+\"transformer.wte.weight\":$(echo "$q_proj" | sed 's/0,16384/3072,19456/'),\
+\"model.word_embeddings.weight\":$(echo "$q_proj" | sed 's/0,16384/19456,35840/')}"
 kt explain "$dir/folder"
 exits 0
 says '^model.layers.0-1.self_attn.q_proj  *2  bf16  *reference '
 says '^model.layers.2.self_attn.q_proj  *1  bf16  *reference '
 says '^model.layers.0.o_proj  *1 '
 says 'o_proj.qweight'
-says_not '^[^:]*\(embed\|thin\|row\)'
+says_not '^[^:]*\(embed\|thin\|row\|wte\)'
 kt explain "$dir/folder" --format json
 exits 0
-says '"n_linears": 6'
+says '"n_linears": 9'
 says '"n_linears_failed": 1'
 says '"bias": true'
-says "\"router_bytes\": $((4 * 128 * 2 + 4 * 128 * 4)),"
+says "\"router_bytes\": $((4 * 4 * 128 * 2 + 4 * 128 * 4)),"
 
 # A type that is not known is listed under the name that the file gives it.
 header='{"a":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]},"b":{"dtype":"NEW","shape":[9],"data_offsets":[3,4]}}'

@@ -62,7 +62,7 @@ words()
 # ---- checkpoints ----
 command_line="all families"
 families=$KT_TEST_BUILD/tests/engine/families/write_family
-for family in deepseek-v3 glm4moe kimi-k2 minimax-m2 mixtral qwen35moe qwen3next; do
+for family in dbrx deepseek-v3 glm4moe kimi-k2 longcat_flash minimax-m2 mixtral qwen35moe qwen3next; do
     [ -x "$families" ] || break
     "$families" "$KT_TEST_SOURCE/tests/data/families" $family "$dir/$family" || fail "write_family"
     run "$dir/$family" --gpu-memory 24G --dry-run

@@ -32,8 +32,8 @@ static bool ends_with(const char *text, size_t length, const char *ending)
 static size_t find_stem(const struct kt_tensor_info *tensor)
 {
     static const char *const endings[] = {".weight", ".qweight", ".weight_packed"};
-    static const char *const others[] = {"token_embd",    "embed_tokens", "tok_embeddings",
-                                         "position_embd", "token_types",  ".embed"};
+    static const char *const others[] = {"token_embd",  "embed_tokens",    "tok_embeddings", "position_embd",
+                                         "token_types", "word_embeddings", ".embed",         ".wte"};
     size_t length = strlen(tensor->name), stem = 0;
     if (tensor->n_dims != 2 || strstr(tensor->name, "_exps.") || strstr(tensor->name, ".experts."))
         return 0;
@@ -256,7 +256,8 @@ char *kt_model_linear_group(const struct kt_cli *cli, const struct kt_model_line
 
 bool kt_model_linear_routes(const struct kt_model_linear *linear)
 {
-    static const char *const endings[] = {".ffn_gate_inp", ".gate", ".gate.wg", ".router"};
+    static const char *const endings[] = {".ffn_gate_inp", ".gate",        ".gate.wg",          ".router",
+                                          ".router.layer", ".router.proj", ".router.classifier"};
     for (size_t i = 0; i < COUNT(endings); i++) {
         if (ends_with(linear->name, strlen(linear->name), endings[i]))
             return true;
