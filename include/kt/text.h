@@ -164,8 +164,10 @@ enum kt_output_format {
     KT_OUTPUT_MINIMAX = 7,  /**< <minimax:tool_call><invoke name="N"> (MiniMax-M2) */
     KT_OUTPUT_HARMONY = 8,  /**< channels (gpt-oss) */
     KT_OUTPUT_MISTRAL = 9,  /**< [TOOL_CALLS]N[ARGS]{..} or [TOOL_CALLS][{..}] */
-    KT_OUTPUT_JSON = 10     /**< the whole answer is {"name": .., "parameters": {..}} (Llama 3.1), or a list
+    KT_OUTPUT_JSON = 10,    /**< the whole answer is {"name": .., "parameters": {..}} (Llama 3.1), or a list
                                  of these after a tag (Granite's <|tool_call|>, LFM2) */
+    KT_OUTPUT_LONGCAT = 11, /**< as HERMES, with tags <longcat_tool_call>, <longcat_think> (LongCat-Flash) */
+    KT_OUTPUT_LONGCAT_MARKUP = 12 /**< as GLM, with <longcat_arg_key> and its like (LongCat-Flash-Lite) */
 };
 
 /** What a template supports, determined by rendering it. Strings live as long as the template. */

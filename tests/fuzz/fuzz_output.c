@@ -182,7 +182,7 @@ static void add_events(struct log *log, const struct kt_parser_event *events, ui
 /* One for each format and its options; it begins again with each input. */
 static struct kt_parser *parser_for(uint32_t format, uint8_t options)
 {
-    static struct kt_parser *parsers[11][4];
+    static struct kt_parser *parsers[13][4];
     struct kt_parser **parser = &parsers[format][options & 3];
     struct kt_parser_params params = KT_PARSER_PARAMS_INIT;
     params.format = format;
@@ -195,7 +195,7 @@ static struct kt_parser *parser_for(uint32_t format, uint8_t options)
 
 static void parse(const uint8_t *data, size_t size, const char *text, uint32_t piece, struct log *log)
 {
-    struct kt_parser *parser = parser_for(data[0] % 11, data[1]);
+    struct kt_parser *parser = parser_for(data[0] % 13, data[1]);
     const struct kt_parser_event *events;
     uint64_t n;
     uint32_t random = data[2];

@@ -80,11 +80,12 @@ static uint64_t draw(uint64_t *random)
 /* Tokens at random, and what ends strings and values more and more often. */
 static void walk(uint32_t format, struct kt_constraint **constraint, uint64_t *random, struct text *text)
 {
-    const char *tag = format == KT_OUTPUT_FUNCTION  ? "\n</parameter>"
-                      : format == KT_OUTPUT_GLM     ? "</arg_value>"
-                      : format == KT_OUTPUT_MINIMAX ? "</parameter>"
-                      : format == KT_OUTPUT_DSML    ? "</｜DSML｜parameter>"
-                                                    : "\"";
+    const char *tag = format == KT_OUTPUT_FUNCTION         ? "\n</parameter>"
+                      : format == KT_OUTPUT_GLM            ? "</arg_value>"
+                      : format == KT_OUTPUT_LONGCAT_MARKUP ? "</longcat_arg_value>"
+                      : format == KT_OUTPUT_MINIMAX        ? "</parameter>"
+                      : format == KT_OUTPUT_DSML           ? "</｜DSML｜parameter>"
+                                                           : "\"";
     const char *const ends[] = {tag, "\"", "}", "]"};
     text->length = 0;
     for (uint64_t step = 0; kt_constraint_place(*constraint) == KT_CONSTRAINT_OPEN; step++) {
@@ -233,6 +234,12 @@ static const struct {
     {KT_OUTPUT_GLM, 0,
      "<tool_call>note\n<arg_key>level</arg_key>\n<arg_value>high</arg_value>\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
      "<tool_call>note\n<arg_key>n</arg_key>"},
+    {KT_OUTPUT_LONGCAT, 0,
+     "<longcat_tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": \"x\"}}\n</longcat_tool_call>",
+     "<longcat_tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": \"x\"}}\n</tool_call>"},
+    {KT_OUTPUT_LONGCAT_MARKUP, 0,
+     "<longcat_tool_call>note\n<longcat_arg_key>level</longcat_arg_key>\n<longcat_arg_value>high</longcat_arg_value>\n<longcat_arg_key>n</longcat_arg_key>\n<longcat_arg_value>1</longcat_arg_value>\n</longcat_tool_call>",
+     "<longcat_tool_call>note\n<longcat_arg_key>n</longcat_arg_key>"},
     {KT_OUTPUT_DEEPSEEK, 0,
      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>say<｜tool▁sep｜>{\"words\":\"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
      "<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>"},
@@ -550,7 +557,7 @@ int main(void)
 {
     TCase *group = tcase_create("calls");
     tcase_add_unchecked_fixture(group, setup, teardown);
-    tcase_add_loop_test(group, test_walks, 0, 10);
+    tcase_add_loop_test(group, test_walks, 0, 12);
     tcase_add_loop_test(group, test_texts, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, a_form_beside_tools, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, test_faults, 0, 3);

@@ -25,6 +25,9 @@ static const struct {
     {KT_OUTPUT_HERMES, "<tool_call>\n{\"name\": \"", "say\", \"arguments\": {\"words\": \"it "},
     {KT_OUTPUT_FUNCTION, "<tool_call>\n<function=", "say>\n<parameter=words>\nit "},
     {KT_OUTPUT_GLM, "<tool_call>", "say\n<arg_key>words</arg_key>\n<arg_value>it "},
+    {KT_OUTPUT_LONGCAT, "<longcat_tool_call>\n{\"name\": \"", "say\", \"arguments\": {\"words\": \"it "},
+    {KT_OUTPUT_LONGCAT_MARKUP, "<longcat_tool_call>",
+     "say\n<longcat_arg_key>words</longcat_arg_key>\n<longcat_arg_value>it "},
     {KT_OUTPUT_DEEPSEEK, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", "say<｜tool▁sep｜>{\"words\": \"it "},
     {KT_OUTPUT_DSML, "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"",
      "say\">\n<｜DSML｜parameter name=\"words\" string=\"true\">it "},
@@ -66,7 +69,8 @@ static void expect(uint32_t format, bool is_required, bool fits, const char *con
 START_TEST(reasoning_has_no_other_calls)
 {
     uint32_t format = calls[_i].format;
-    const char *end = format == KT_OUTPUT_MISTRAL ? "[/THINK]" : "</think>";
+    bool is_longcat = format == KT_OUTPUT_LONGCAT || format == KT_OUTPUT_LONGCAT_MARKUP;
+    const char *end = format == KT_OUTPUT_MISTRAL ? "[/THINK]" : is_longcat ? "</longcat_think>" : "</think>";
     expect(format, true, true, (const char *const[4]){"hm < ", calls[_i].begin, calls[_i].text});
     expect(format, true, false, (const char *const[4]){"hm < ", calls[_i].begin, "shout"});
     expect(format, true, true, (const char *const[4]){"hm", end, calls[_i].begin, calls[_i].text});

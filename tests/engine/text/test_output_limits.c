@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMATS 11
+#define FORMATS 13
 
 static struct output_cases cases;
 
@@ -86,7 +86,7 @@ START_TEST(test_arguments)
     ck_assert_int_eq(kt_parser_create(&params, NULL, &error), KT_E_INVALID);
     params.format = FORMATS;
     ck_assert_int_eq(kt_parser_create(&params, &parser, &error), KT_E_INVALID);
-    ck_assert_ptr_nonnull(strstr(error.message, "format 11"));
+    ck_assert_ptr_nonnull(strstr(error.message, "format 13"));
     params.format = KT_OUTPUT_JSON;
     params.struct_size--;
     ck_assert_int_eq(kt_parser_create(&params, &parser, &error), KT_E_INVALID);

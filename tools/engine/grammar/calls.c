@@ -56,8 +56,9 @@ static uint32_t one_call(struct kt_calls *c, struct kt_tool *tool, uint32_t next
     uint32_t op, other;
     switch (c->format) {
     case KT_OUTPUT_HERMES:
-        return kt_op_blank(p, object(c, tool, "\"arguments\"",
-                                     kt_op_blank(p, kt_op_tag(p, "</tool_call>", next))));
+    case KT_OUTPUT_LONGCAT:
+        next = kt_op_blank(p, kt_op_tag(p, kt_parser_families[c->format].close[0], next));
+        return kt_op_blank(p, object(c, tool, "\"arguments\"", next));
     case KT_OUTPUT_DEEPSEEK: /* V3.1, and V3 */
         next = kt_op_tag(p, "<｜tool▁call▁end｜>", next);
         op = kt_op_tag(p, tool->name, kt_op_tag(p, "<｜tool▁sep｜>", arguments(c, tool, next)));
@@ -110,6 +111,9 @@ static struct frame frame_of(uint32_t format)
     case KT_OUTPUT_HERMES:
     case KT_OUTPUT_GLM:
         return (struct frame){"", "<tool_call>", ""};
+    case KT_OUTPUT_LONGCAT:
+    case KT_OUTPUT_LONGCAT_MARKUP:
+        return (struct frame){"", "<longcat_tool_call>", ""};
     case KT_OUTPUT_FUNCTION: /* each has a section of its own */
         return (struct frame){"", "<tool_call>", ""};
     case KT_OUTPUT_DEEPSEEK:

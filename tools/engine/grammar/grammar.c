@@ -220,18 +220,18 @@ static uint32_t reasoned(struct kt_program *p, const struct kt_grammar_params *p
                          const char *open, uint32_t call)
 {
     uint32_t format = params ? params->format : 0, reasoning = params ? params->reasoning : KT_REASONING_NONE;
-    bool is_mistral = format == KT_OUTPUT_MISTRAL;
+    const char *const *think = kt_parser_families[format].think;
     struct kt_until tags[KT_UNTIL_MOST];
     if (format == KT_OUTPUT_HARMONY)
         return kt_grammar_channels(p, reasoning, kt_grammar_final(p, body));
     if (reasoning == KT_REASONING_NONE)
         return body;
     size_t n = kt_grammar_opens(format, open, call, tags);
-    tags[n++] = (struct kt_until){is_mistral ? "[/THINK]" : "</think>", body};
+    tags[n++] = (struct kt_until){think[1], body};
     uint32_t inside = kt_op_until_any(p, tags, n, KT_OP_TAG, 0, NULL);
     if (reasoning == KT_REASONING_IN)
         return inside;
-    return kt_op_split(p, body, lead(p, tag(p, is_mistral ? "[THINK]" : "<think>", inside)));
+    return kt_op_split(p, body, lead(p, tag(p, think[0], inside)));
 }
 
 uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body,

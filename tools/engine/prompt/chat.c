@@ -68,9 +68,10 @@ enum kt_thought kt_chat_thought(const char *text, uint64_t length)
     static const struct {
         const char *tag;
         enum kt_thought thought;
-    } tags[] = {{"<think>", KT_THOUGHT_BEGUN},      {"[THINK]", KT_THOUGHT_BEGUN},
-                {"<seed:think>", KT_THOUGHT_BEGUN}, {"</think>", KT_THOUGHT_OVER},
-                {"[/THINK]", KT_THOUGHT_OVER},      {"</seed:think>", KT_THOUGHT_OVER}};
+    } tags[] = {{"<think>", KT_THOUGHT_BEGUN},         {"[THINK]", KT_THOUGHT_BEGUN},
+                {"<seed:think>", KT_THOUGHT_BEGUN},    {"</think>", KT_THOUGHT_OVER},
+                {"[/THINK]", KT_THOUGHT_OVER},         {"</seed:think>", KT_THOUGHT_OVER},
+                {"<longcat_think>", KT_THOUGHT_BEGUN}, {"</longcat_think>", KT_THOUGHT_OVER}};
     while (length > 0 && strchr(" \n\r\t", text[length - 1]))
         length--;
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
@@ -83,7 +84,10 @@ enum kt_thought kt_chat_thought(const char *text, uint64_t length)
 
 uint32_t kt_chat_format(uint32_t format, bool has_tools)
 {
-    return has_tools || format == KT_OUTPUT_HARMONY || format == KT_OUTPUT_MISTRAL ? format : KT_OUTPUT_PLAIN;
+    /* Those that have other tags of reasoning than the plain one. */
+    bool has_tags = format == KT_OUTPUT_HARMONY || format == KT_OUTPUT_MISTRAL ||
+                    format == KT_OUTPUT_LONGCAT || format == KT_OUTPUT_LONGCAT_MARKUP;
+    return has_tools || has_tags ? format : KT_OUTPUT_PLAIN;
 }
 
 enum kt_status kt_prompt_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,

@@ -6,6 +6,10 @@
     {                         \
         "<think>", "</think>" \
     }
+#define LONGCAT_THINK                         \
+    {                                         \
+        "<longcat_think>", "</longcat_think>" \
+    }
 #define DSML "｜DSML｜"
 
 static const struct kt_markup function_markup = {
@@ -33,6 +37,16 @@ static const struct kt_markup glm_markup = {
     .value_ends = {"</arg_value>"},
     .n_value_ends = 1,
     .call_end = "</tool_call>",
+};
+
+static const struct kt_markup longcat_markup = {
+    .call = "<longcat_tool_call>",
+    .key = "<longcat_arg_key>",
+    .key_ends = {"</longcat_arg_key>"},
+    .value = "<longcat_arg_value>",
+    .value_ends = {"</longcat_arg_value>"},
+    .n_value_ends = 1,
+    .call_end = "</longcat_tool_call>",
 };
 
 static const struct kt_markup minimax_markup = {
@@ -135,6 +149,18 @@ const struct kt_parser_family kt_parser_families[] = {
                         .close = {"</tool_call>", "<|tool_call_end|>"},
                         .strips = true,
                         .takes_bare = true},
+    [KT_OUTPUT_LONGCAT] = {.name = "longcat",
+                           .think = LONGCAT_THINK,
+                           .open = {"<longcat_tool_call>"},
+                           .begin = {kt_parser_json},
+                           .close = {"</longcat_tool_call>"},
+                           .strips = true},
+    [KT_OUTPUT_LONGCAT_MARKUP] = {.name = "longcat-markup",
+                                  .think = LONGCAT_THINK,
+                                  .open = {"<longcat_tool_call>"},
+                                  .begin = {kt_parser_markup_name},
+                                  .strips = true,
+                                  .markup = &longcat_markup},
 };
 
 const uint32_t kt_parser_n_families = sizeof kt_parser_families / sizeof *kt_parser_families;

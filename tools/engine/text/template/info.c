@@ -105,7 +105,8 @@ static void probe_calls(const struct kt_template *chat, struct kt_template_info 
 
 static bool ends_thinking(const struct kt_template *chat, enum kt_status *status)
 {
-    static const char *const tags[] = {"<think>", "[THINK]", "<|channel|>analysis<|message|>"};
+    static const char *const tags[] = {"<think>", "[THINK]", "<|channel|>analysis<|message|>",
+                                       "<longcat_think>"};
     struct kt_rendering *rendering = probe(chat, USER, "\"add_generation_prompt\":true", status);
     bool found = false;
     uint64_t length = 0;
@@ -132,6 +133,8 @@ static uint32_t find_format(const char *source)
         {"｜DSML｜", KT_OUTPUT_DSML},
         {"｜tool▁calls▁begin｜", KT_OUTPUT_DEEPSEEK},
         {"<|channel|>", KT_OUTPUT_HARMONY},
+        {"<longcat_arg_key>", KT_OUTPUT_LONGCAT_MARKUP},
+        {"<longcat_tool_call>", KT_OUTPUT_LONGCAT},
         {"<arg_key>", KT_OUTPUT_GLM},
         {"<function=", KT_OUTPUT_FUNCTION},
         {"[TOOL_CALLS]", KT_OUTPUT_MISTRAL},
