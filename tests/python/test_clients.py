@@ -242,6 +242,45 @@ def test_guidellm(port, tmp_path, path):
     assert report["metrics"]["request_totals"] == {"successful": 3, "errored": 0, "incomplete": 0, "total": 3}
 
 
+def write_tokenizer(folder):
+    """The script's tokens, for a client that counts by itself."""
+    tokens, _ = serve_script.make_vocabulary()
+    special = [{"id": i, "content": token, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+                "normalized": False} for i, token in enumerate(tokens) if token.startswith("<|")]
+    bytes_only = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    model = {"type": "BPE", "vocab": {token: i for i, token in enumerate(tokens)}, "merges": []}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "added_tokens": special, "pre_tokenizer": bytes_only, "decoder": bytes_only, "model": model}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"}))
+
+
+@pytest.mark.parametrize("backend, path", [("openai", "/v1/completions"), ("openai-chat", "/v1/chat/completions")])
+def test_vllm_bench(port, tmp_path, backend, path):
+    """The benchmark of vLLM counts what it was sent; the texts are those of single requests."""
+    vllm = pathlib.Path(sys.executable).with_name("vllm")
+    if not vllm.exists():
+        pytest.skip("there is no Python package vllm")
+    prompts = ["go a", "Please go b", "go s"]
+    (tmp_path / "prompts.jsonl").write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    write_tokenizer(tmp_path)
+    done = subprocess.run(
+        [vllm, "bench", "serve", "--backend", backend, "--base-url", f"http://127.0.0.1:{port}", "--endpoint", path, "--model", "script",
+         "--tokenizer", tmp_path, "--dataset-name", "custom", "--dataset-path", tmp_path / "prompts.jsonl", "--disable-shuffle",
+         "--skip-chat-template", "--custom-output-len", "40", "--num-prompts", "3", "--max-concurrency", "2", "--disable-tqdm",
+         "--save-result", "--save-detailed", "--result-dir", tmp_path, "--result-filename", "out.json"],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "out.json").read_text())
+    key, chosen = ("messages", "message") if "chat" in path else ("prompt", "text")
+    replies = [post(port, path, {key: [{"role": "user", "content": p}] if key == "messages" else p, "max_tokens": 40})[1] for p in prompts]
+    texts = [reply["choices"][0][chosen] for reply in replies]
+    assert (report["completed"], report["failed"]) == (3, 0), report
+    assert report["generated_texts"] == [text if chosen == "text" else text["content"] for text in texts]
+    assert report["output_lens"] == [reply["usage"]["completion_tokens"] for reply in replies]
+    assert report["input_lens"] == [reply["usage"]["prompt_tokens"] for reply in replies]
+
+
 # ---- requests as programs send them that are no packages ----
 
 
