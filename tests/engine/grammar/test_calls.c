@@ -22,7 +22,8 @@ static const char tools[] =
     " \"maxItems\": 2}}, \"required\": [\"level\", \"n\"], \"additionalProperties\": false,"
     " \"$defs\": {\"n\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 20}}}}},"
     " {\"type\": \"function\", \"function\": {\"name\": \"say\", \"parameters\": {\"type\": \"object\", \"properties\":"
-    " {\"words\": {\"type\": \"string\"}}, \"required\": [\"words\"], \"additionalProperties\": false}}}]";
+    " {\"words\": {\"type\": \"string\"}}, \"required\": [\"words\"], \"additionalProperties\": false}}},"
+    " {\"type\": \"function\", \"function\": {\"name\": \"any\"}}]";
 
 static const char form[] = "{\"type\": \"object\", \"properties\": {\"ok\": {\"type\": \"boolean\"}},"
                            " \"required\": [\"ok\"], \"additionalProperties\": false}";
@@ -66,6 +67,7 @@ static bool try(struct kt_constraint **constraint, struct text *text, const char
     }
     kt_constraint_destroy(*constraint);
     *constraint = fork;
+    ck_assert_uint_lt(text->length + strlen(more), sizeof(text->bytes));
     memcpy(text->bytes + text->length, more, strlen(more));
     text->length += strlen(more);
     return true;
@@ -86,14 +88,25 @@ static void walk(uint32_t format, struct kt_constraint **constraint, uint64_t *r
                       : format == KT_OUTPUT_MINIMAX        ? "</parameter>"
                       : format == KT_OUTPUT_DSML           ? "</｜DSML｜parameter>"
                                                            : "\"";
-    const char *const ends[] = {tag, "\"", "}", "]"};
+    const char *call = format == KT_OUTPUT_FUNCTION         ? "</function>"
+                       : format == KT_OUTPUT_GLM            ? "</tool_call>"
+                       : format == KT_OUTPUT_LONGCAT_MARKUP ? "</longcat_tool_call>"
+                       : format == KT_OUTPUT_MINIMAX        ? "</invoke>"
+                       : format == KT_OUTPUT_DSML           ? "</｜DSML｜invoke>"
+                                                            : "\"";
+    const char *key = format == KT_OUTPUT_GLM              ? "</arg_key>"
+                      : format == KT_OUTPUT_LONGCAT_MARKUP ? "</longcat_arg_key>"
+                      : format == KT_OUTPUT_DSML           ? "\" string=\"true\">"
+                      : format == KT_OUTPUT_MINIMAX        ? "\">"
+                                                           : ">";
+    const char *const ends[] = {tag, key, call, "\"", "}", "]"};
     text->length = 0;
     for (uint64_t step = 0; kt_constraint_place(*constraint) == KT_CONSTRAINT_OPEN; step++) {
         const uint64_t *mask;
         int32_t chosen = -1;
         uint64_t n = 0;
         bool done = false;
-        for (size_t i = 0; i < 4 && !done && draw(random) % 8 < step / 8; i++)
+        for (size_t i = 0; i < 6 && !done && draw(random) % 8 < step / 8; i++)
             done = try(constraint, text, ends[i]);
         if (done)
             continue;
@@ -120,6 +133,8 @@ static void check_arguments(const char *name, const char *bytes, size_t length)
     ck_assert_msg(made, "no JSON: %.*s", (int)length, bytes);
     if (strcmp(name, "say") == 0) {
         ck_assert(json_is_string(json_object_get(made, "words")) && json_object_size(made) == 1);
+    } else if (strcmp(name, "any") == 0) {
+        ck_assert_msg(json_is_object(made), "%.*s", (int)length, bytes);
     } else {
         const char *level = json_string_value(json_object_get(made, "level"));
         json_int_t n = json_integer_value(json_object_get(made, "n"));
@@ -177,6 +192,7 @@ static int read_calls(uint32_t format, const struct text *text)
                 name[event->length] = '\0';
                 length = 0;
             } else if (event->kind == KT_OUTPUT_ARGUMENTS) {
+                ck_assert_uint_lt(length + event->length, sizeof(arguments));
                 memcpy(arguments + length, event->text, event->length);
                 length += event->length;
             } else if (event->kind == KT_OUTPUT_CALL_END) {
@@ -223,6 +239,11 @@ static const struct {
     uint32_t format, is_serial;
     const char *good, *bad;
 } cases[] = {
+    {KT_OUTPUT_FUNCTION, 0,
+     "<tool_call>\n<function=any>\n<parameter=it is \xc3\xa9>\n2024-01-01\n</parameter>\n<parameter=b>\n\n</parameter>\n</function>\n</tool_call>",
+     "<tool_call>\n<function=any>\nnone"},
+    {KT_OUTPUT_GLM, 0, "<tool_call>any\n<arg_key>a</arg_key>\n<arg_value>[x</arg_value>\n</tool_call>",
+     "<tool_call>any\nx"},
     {KT_OUTPUT_HERMES, 0,
      "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": \"x\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"note\", \"arguments\": {\"level\": \"low\", \"n\": 3}}\n</tool_call>",
      "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": 1}}\n</tool_call>"},

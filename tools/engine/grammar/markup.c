@@ -154,12 +154,27 @@ static bool add_plain(struct value *v, const json_t *schema)
     return done || kt_form_no_memory(v->calls->reader);
 }
 
-/* Behind the name of a key: the rest of its tag, and the value. */
+/* The rest of a key's tag, and the value: a string, or another one. */
+static uint32_t behind_name(struct value *v)
+{
+    const struct kt_markup *m = v->markup;
+    struct kt_program *p = v->calls->program;
+    uint32_t parts[2] = {v->text, v->json}, op = 0;
+    for (unsigned k = 0; k < 2; k++) {
+        if (parts[k] == 0)
+            continue;
+        uint32_t start = m->lines ? kt_op_byte(p, '\n', 0, parts[k]) : parts[k];
+        if (m->value)
+            start = kt_op_line(p, kt_op_tag(p, m->value, start));
+        op = kt_op_split(p, kt_op_tag(p, m->key_ends[m->key_ends[1] ? k + 1 : 0], start), op);
+    }
+    return op;
+}
+
+/* Behind the name of a key. */
 static uint32_t read_value(struct value *v, const json_t *schema)
 {
     struct kt_calls *c = v->calls;
-    struct kt_program *p = c->program;
-    const struct kt_markup *m = v->markup;
     json_t *list = json_array(), *one;
     size_t i;
     bool done = list ? kt_form_expand(c->reader, schema, v->place, list) : kt_form_no_memory(c->reader);
@@ -177,16 +192,7 @@ static uint32_t read_value(struct value *v, const json_t *schema)
         return 0;
     if (v->is_any)
         v->text = any_text(v);
-    uint32_t parts[2] = {v->text, v->json}, op = 0;
-    for (unsigned k = 0; k < 2; k++) {
-        if (parts[k] == 0)
-            continue;
-        uint32_t start = m->lines ? kt_op_byte(p, '\n', 0, parts[k]) : parts[k];
-        if (m->value)
-            start = kt_op_line(p, kt_op_tag(p, m->value, start));
-        op = kt_op_split(p, kt_op_tag(p, m->key_ends[m->key_ends[1] ? k + 1 : 0], start), op);
-    }
-    return op;
+    return behind_name(v);
 }
 
 /* ---- members ---- */
@@ -253,10 +259,37 @@ static uint32_t members(struct kt_calls *c, const struct kt_markup *m, json_t *s
     return next;
 }
 
-/* An object of which nothing is said: anything up to the end of the call. */
+/* An object of which nothing is said. */
 static bool is_open(const json_t *schema)
 {
     return !kt_form_asserts(schema, "type");
+}
+
+/* Characters that stand in no tag's end, one at least. */
+static uint32_t any_name(struct kt_program *p, uint32_t next)
+{
+    uint32_t more = kt_op_reserve(p);
+    struct kt_range ranges[4 + KT_UTF8_RANGES] = {{' ', '!', more},
+                                                  {'#', ';', more},
+                                                  {'=', '=', more},
+                                                  {'?', '~', more}};
+    size_t n = kt_ranges_utf8(p, &ranges[4], more);
+    uint32_t first = kt_op_switch(p, ranges, 4 + n, 0);
+    kt_op_place(p, more, kt_op_split(p, first, next));
+    return first;
+}
+
+/* Its members, any number of them, with values of any kind: the parser of output says what they are. */
+static uint32_t any_members(struct kt_calls *c, const struct kt_markup *m, uint32_t end)
+{
+    struct kt_program *p = c->program;
+    uint32_t again = kt_op_reserve(p);
+    struct value value = {.calls = c, .markup = m, .next = kt_op_line(p, again)};
+    value.text = until_end(&value);
+    if (m->key_ends[1])
+        value.json = kt_op_value(p, end_tag(&value));
+    kt_op_place(p, again, kt_op_split(p, kt_op_tag(p, m->key, any_name(p, behind_name(&value))), end));
+    return again;
 }
 
 uint32_t kt_calls_markup(struct kt_calls *c, struct kt_tool *tool, uint32_t next)
@@ -275,8 +308,7 @@ uint32_t kt_calls_markup(struct kt_calls *c, struct kt_tool *tool, uint32_t next
     if (list && kt_form_check(c->reader, tool->parameters, NULL) &&
         kt_form_expand(c->reader, tool->parameters, NULL, list))
         json_array_foreach (list, i, one) {
-            uint32_t inner =
-                is_open(one) ? kt_op_until(p, m->call_end, KT_OP_TAG, next, 0) : members(c, m, one, end);
+            uint32_t inner = is_open(one) ? any_members(c, m, end) : members(c, m, one, end);
             op = kt_op_split(p, inner, op);
         }
     json_decref(list);
