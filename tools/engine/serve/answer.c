@@ -36,7 +36,9 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
     answer->stop_number = -1;
     answer->is_reasoning = ask->is_chat && ask->parser.starts_reasoning;
     answer->logprobs = ask->has_logprobs ? json_array() : NULL;
-    return answer->logprobs || !ask->has_logprobs || kt_problem_memory(problem);
+    answer->tokens = ask->lists_tokens ? json_array() : NULL;
+    return ((answer->logprobs || !ask->has_logprobs) && (answer->tokens || !ask->lists_tokens)) ||
+           kt_problem_memory(problem);
 }
 
 void kt_answer_close(struct kt_answer *answer)
@@ -50,6 +52,7 @@ void kt_answer_close(struct kt_answer *answer)
     kt_shape_free(answer);
     kt_buffer_free(&answer->thoughts);
     json_decref(answer->logprobs);
+    json_decref(answer->tokens);
 }
 
 /* ---- pieces ---- */
@@ -101,8 +104,11 @@ static bool add_content(struct kt_job *job, struct kt_answer *answer, const char
             note_said(answer);
     if (answer->stop && kt_stop_add(answer->stop, text, length, &text, &length, &found, &error) != KT_OK)
         return fail(job, &error);
+    bool is_over = kt_lines_end(job, answer, text, &length);
     if (!emit(job, answer, KT_PIECE_CONTENT, text, length))
         return false;
+    if (is_over)
+        return finish_early(job, answer, "length");
     answer->stop_number = found;
     return found < 0 || finish_early(job, answer, answer->n_calls > 0 ? "tool_calls" : "stop");
 }
@@ -200,6 +206,8 @@ bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct 
     if (answer->finish || job->ask.echoes_only)
         return true;
     answer->n_tokens++;
+    if (answer->tokens && json_array_append_new(answer->tokens, json_integer(event->id)) != 0)
+        return lack_memory(job);
     answer->logprob += (double)event->logprob;
     answer->n_weighed++;
     if (answer->logprobs && !kt_shape_logprob(job, answer, event))

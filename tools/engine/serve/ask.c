@@ -9,14 +9,16 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum { NOT_SAID = -2 };
+
 /* What the body's plain fields are read into, before they go where they belong. */
 struct values {
     struct kt_sampling_params sampling; /* the reals of it */
     int64_t top_k, seed, max_tokens, max_completion_tokens, min_tokens, n, n_logprobs, top_logprobs;
-    int64_t dry_allowed_length, best_of;
+    int64_t dry_allowed_length, best_of, repeat_last_n, dry_penalty_last_n, n_indent, t_max_predict_ms;
     bool stream, ignore_eos, logprobs, echo, parallel_tool_calls, has_seed;
     const char *model, *suffix;
-    json_t *stream_options, *logit_bias, *stop_token_ids;
+    json_t *stream_options, *logit_bias, *stop_token_ids, *dry_sequence_breakers;
 };
 
 #define REAL(name, least, most, asked_least, asked_most, is_filter) \
@@ -31,6 +33,9 @@ struct values {
     }
 
 static const struct kt_field both[] = {KT_SAMPLING_REALS(REAL) INT(dry_allowed_length, 1, 1 << 20),
+                                       INT(dry_penalty_last_n, -1, INT32_MAX),
+                                       OTHER(dry_sequence_breakers, KT_FIELD_LIST),
+                                       INT(repeat_last_n, -1, INT32_MAX),
                                        INT(top_k, -1, INT32_MAX),
                                        INT(seed, -INFINITY, INFINITY),
                                        INT(max_tokens, -1, UINT32_MAX),
@@ -53,6 +58,8 @@ static const struct kt_field of_completions[] = {{"logprobs", KT_FIELD_INT,
                                                  OTHER(echo, KT_FIELD_BOOL),
                                                  OTHER(suffix, KT_FIELD_TEXT),
                                                  INT(best_of, 1, KT_MOST_ANSWERS),
+                                                 INT(n_indent, 0, INT32_MAX),
+                                                 INT(t_max_predict_ms, INT32_MIN, INT32_MAX),
                                                  {.name = NULL}};
 
 /* ---- fields of their own ---- */
@@ -164,12 +171,57 @@ static struct values default_values(const struct kt_served *model)
 {
     return (struct values){.sampling = model->sampling,
                            .dry_allowed_length = model->sampling.dry_allowed_length,
+                           .dry_penalty_last_n = NOT_SAID,
+                           .repeat_last_n = NOT_SAID,
                            .top_k = model->sampling.top_k,
                            .max_tokens = -1,
                            .max_completion_tokens = -1,
                            .n = 1,
                            .n_logprobs = -1,
                            .parallel_tool_calls = true};
+}
+
+/* How many tokens penalties and DRY look back at. -1: all; 0: they are off. */
+static void set_windows(const struct values *values, struct kt_sampling_params *sampling)
+{
+    if (values->repeat_last_n == 0) {
+        sampling->repetition_penalty = 1;
+        sampling->presence_penalty = sampling->frequency_penalty = 0;
+    } else if (values->repeat_last_n != NOT_SAID) {
+        sampling->penalty_last_n = values->repeat_last_n < 0 ? 0 : (uint64_t)values->repeat_last_n;
+    }
+    if (values->dry_penalty_last_n == 0)
+        sampling->dry_multiplier = 0;
+    else if (values->dry_penalty_last_n != NOT_SAID)
+        sampling->dry_last_n = values->dry_penalty_last_n < 0 ? 0 : (uint64_t)values->dry_penalty_last_n;
+}
+
+/* Texts at which repetitions end for DRY. All tokens are searched for them. */
+static bool read_breakers(const struct kt_served *model, struct kt_ask *ask, const json_t *list,
+                          struct kt_problem *problem)
+{
+    static const char name[] = "dry_sequence_breakers";
+    const char *texts[KT_MOST_STOPS];
+    const json_t *one;
+    struct kt_error error;
+    size_t i;
+    if (json_array_size(list) > KT_MOST_STOPS)
+        return kt_problem_field(problem, name, "'%s' holds more than %d strings", name, KT_MOST_STOPS);
+    json_array_foreach (list, i, one) {
+        texts[i] = json_string_value(one);
+        if (!texts[i] || !*texts[i] || strlen(texts[i]) != json_string_length(one) ||
+            json_string_length(one) > KT_MOST_STOP_LENGTH)
+            return kt_problem_field(problem, name,
+                                    "'%s[%zu]' must be a string of 1 .. %d bytes without zero bytes", name, i,
+                                    KT_MOST_STOP_LENGTH);
+    }
+    if (json_array_size(list) == 0 || ask->sampling.dry_multiplier <= 0)
+        return true;
+    if (kt_sampling_breakers(model->tokenizer, texts, json_array_size(list), &ask->breakers,
+                             &ask->sampling.n_dry_breakers, &error) != KT_OK)
+        return kt_problem_error(problem, 400, &error);
+    ask->sampling.dry_breakers = ask->breakers;
+    return true;
 }
 
 static void set_sampling(const struct values *values, struct kt_ask *ask)
@@ -180,6 +232,7 @@ static void set_sampling(const struct values *values, struct kt_ask *ask)
     sampling->seed = seed && !json_is_null(seed) ? (uint64_t)values->seed : make_seed();
     sampling->dry_allowed_length = (uint32_t)values->dry_allowed_length;
     sampling->top_k = values->top_k < 0 ? 0 : (uint32_t)values->top_k;
+    set_windows(values, sampling);
     ask->has_logprobs = values->logprobs || values->n_logprobs >= 0;
     sampling->logprobs = ask->has_logprobs;
     sampling->n_top = (uint32_t)(values->n_logprobs > 0 ? values->n_logprobs : values->top_logprobs);
@@ -219,7 +272,8 @@ bool kt_ask_read(struct kt_served *model, json_t *body, const struct kt_dialect 
         return false;
     set_sampling(&values, ask);
     if (!check_values(&values, ask, problem) || !read_stop(ask, problem) ||
-        !read_bias(model, ask, values.logit_bias, problem))
+        !read_bias(model, ask, values.logit_bias, problem) ||
+        !read_breakers(model, ask, values.dry_sequence_breakers, problem))
         return false;
     if (values.stop_token_ids) {
         uint64_t n = json_array_size(values.stop_token_ids);
@@ -248,6 +302,11 @@ bool kt_ask_read(struct kt_served *model, json_t *body, const struct kt_dialect 
     ask->ignores_eos = values.ignore_eos;
     ask->echoes = values.echo;
     ask->serial_calls = !values.parallel_tool_calls;
+    ask->least_indent = values.n_indent;
+    ask->most_ms = values.t_max_predict_ms > 0 ? values.t_max_predict_ms : 0;
+    ask->lists_tokens =
+        dialect->lists_entries &&
+        (values.stream || json_is_true(json_object_get(json_object_get(body, KT_ECHO), "return_tokens")));
     return true;
 }
 
@@ -279,6 +338,7 @@ void kt_ask_free(struct kt_ask *ask)
     free(ask->prompts);
     free(ask->logit_bias);
     free(ask->stop_ids);
+    kt_ids_free(ask->breakers);
     json_decref(ask->tools);
     kt_grammar_destroy(ask->grammar);
     json_decref(ask->body);

@@ -27,7 +27,7 @@ struct kt_ask {
     bool is_chat;
     struct kt_sampling_params sampling;
     struct kt_logit_bias *logit_bias;
-    int32_t *stop_ids;
+    int32_t *stop_ids, *breakers;
     uint32_t n_stop_ids;
     struct kt_stop_text stops[KT_MOST_STOPS];
     uint64_t n_stops;
@@ -38,6 +38,8 @@ struct kt_ask {
     bool streams, includes_usage, has_usage_always, ignores_eos, echoes;
     bool echoes_only; /* max_tokens 0: a token is asked for, since a request has one, and dropped */
     bool has_logprobs, serial_calls; /* parallel_tool_calls: false */
+    bool lists_tokens;
+    int64_t least_indent, most_ms; /* lines.c; 0: any */
     struct kt_prompt *prompts;
     size_t n_prompts;
     /* ---- of a chat ---- */

@@ -11,6 +11,7 @@ const struct kt_route kt_routes[] = {
     {"GET", "/page.css", kt_answer_page, true, false, NULL},
     {"GET", "/page.js", kt_answer_page, true, false, NULL},
     {"GET", "/health", kt_answer_health, true, false, NULL},
+    {"GET", "/v1/health", kt_answer_health, true, false, NULL},
     {"GET", "/metrics", kt_answer_metrics, false, false, NULL},
     {"GET", "/version", kt_answer_version, false, false, NULL},
     {"GET", "/v1/models", kt_answer_models, false, true, NULL},

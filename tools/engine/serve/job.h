@@ -32,6 +32,12 @@ struct kt_block {
     char id[64];
 };
 
+/* Where a text stands, for limits at the ends of lines. */
+struct kt_lines {
+    bool is_indent; /* nothing but blanks has come since a line ended */
+    int64_t indent; /* of them */
+};
+
 /* One of the answers of a request. */
 struct kt_answer {
     uint32_t number;
@@ -57,6 +63,8 @@ struct kt_answer {
     struct kt_block *blocks; /* their texts only where the dialect wants them (dialect.h) */
     size_t n_blocks, block_capacity;
     json_t *logprobs; /* that were not sent yet: a list */
+    json_t *tokens;   /* likewise, ids; NULL: nobody wants them */
+    struct kt_lines lines;
 };
 
 struct kt_job {
@@ -86,6 +94,11 @@ bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct 
 bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event);
 /* The text of the prompt as the first piece, and the logprob of its first token, which has none. */
 bool kt_answer_echo(struct kt_job *job, struct kt_answer *answer);
+
+/* ---- lines.c ---- */
+
+/* Cuts *length where the request's limits of lines end the answer; true: they do. */
+bool kt_lines_end(const struct kt_job *job, struct kt_answer *answer, const char *text, uint64_t *length);
 
 /* ---- shape.c ---- */
 

@@ -7,7 +7,6 @@
 #include "tools/engine/text/tokenizer/chat.h"
 
 #include <kt/version.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,103 +181,6 @@ json_t *kt_native_suffix(const struct kt_served *model, json_t *body, struct kt_
     return NULL;
 }
 
-/* ---- what is asked for ---- */
-
-struct given {
-    json_t *extra;
-    const char *input_prefix, *input_suffix, *prompt;
-    int64_t n_predict;
-};
-
-static const struct kt_field fields[] = {{"n_predict", KT_FIELD_INT, offsetof(struct given, n_predict), -2,
-                                          INT32_MAX},
-                                         {.name = NULL}};
-static const struct kt_field of_gaps[] = {{"input_extra", KT_FIELD_LIST, offsetof(struct given, extra), 0, 0},
-                                          {"input_prefix", KT_FIELD_TEXT,
-                                           offsetof(struct given, input_prefix), 0, 0},
-                                          {"input_suffix", KT_FIELD_TEXT,
-                                           offsetof(struct given, input_suffix), 0, 0},
-                                          {"prompt", KT_FIELD_TEXT, offsetof(struct given, prompt), 0, 0},
-                                          {.name = NULL}};
-
-static const struct kt_name names[] = {{"repeat_penalty", "repetition_penalty"},
-                                       {"typ_p", "typical_p"},
-                                       {"n_probs", "logprobs"},
-                                       {NULL, NULL}};
-
-/* A list of [id, bias], or of [id, false], which is a ban. */
-static bool read_bias(json_t *body, struct kt_problem *problem)
-{
-    const json_t *list = json_object_get(body, "logit_bias"), *pair;
-    json_t *object;
-    char id[24];
-    size_t i;
-    if (!json_is_array(list))
-        return true;
-    object = json_object();
-    json_array_foreach (list, i, pair) {
-        json_t *bias = json_array_get(pair, 1);
-        if (!json_is_integer(json_array_get(pair, 0)) || !(json_is_number(bias) || json_is_false(bias))) {
-            json_decref(object);
-            return kt_problem_field(problem, "logit_bias", "'logit_bias[%zu]' must be an id and a number", i);
-        }
-        (void)snprintf(id, sizeof(id), "%lld", (long long)json_integer_value(json_array_get(pair, 0)));
-        (void)(json_is_false(bias) ? json_object_set_new(object, id, json_integer(-100))
-                                   : json_object_set(object, id, bias));
-    }
-    return json_object_set_new(body, "logit_bias", object) == 0 || kt_problem_memory(problem);
-}
-
-/* OpenAI's names in place of llama-server's; what both call the same stays, and so does what is not known. */
-static bool rename_fields(json_t *body, struct kt_problem *problem)
-{
-    struct given given = {.n_predict = -1};
-    double seed = json_number_value(json_object_get(body, "seed"));
-    if (!kt_fields_read(body, fields, &given, problem) || !kt_native_rename(body, body, names, problem) ||
-        !read_bias(body, problem))
-        return false;
-    if (given.n_predict == 0)
-        return kt_problem_field(problem, "n_predict", "'n_predict' is 0; it must be at least 1, or -1");
-    if (seed < 0 || seed == UINT32_MAX) /* any */
-        (void)json_object_del(body, "seed");
-    if (given.n_predict > 0)
-        (void)json_object_set_new(body, "max_tokens", json_integer(given.n_predict));
-    static const char *const read[] = {"n_predict", "repeat_penalty", "typ_p",
-                                       "n_probs",   "cache_prompt",   "id_slot"};
-    for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++)
-        (void)json_object_del(body, read[i]);
-    return true;
-}
-
-static json_t *translate(const struct kt_served *model, json_t *body, struct kt_problem *problem)
-{
-    (void)model;
-    if (rename_fields(body, problem))
-        return body;
-    json_decref(body);
-    return NULL;
-}
-
-static json_t *translate_infill(const struct kt_served *model, json_t *body, struct kt_problem *problem)
-{
-    struct given given = {.input_prefix = "", .input_suffix = "", .prompt = ""};
-    json_t *to = NULL;
-    if (kt_fields_read(body, of_gaps, &given, problem) && rename_fields(body, problem)) {
-        const struct kt_gap gap = {given.input_prefix, given.prompt, given.input_suffix, given.extra,
-                                   "input_suffix"};
-        to = json_copy(body);
-        (void)json_object_del(to, "input_prefix");
-        (void)json_object_del(to, "input_suffix");
-        (void)json_object_del(to, "input_extra");
-        if (!to || !kt_native_infill(model, to, &gap, problem)) {
-            json_decref(to);
-            to = NULL;
-        }
-    }
-    json_decref(body);
-    return to;
-}
-
 /* ---- answers ---- */
 
 /* 1 is off, as 0 is of a filter here. */
@@ -287,23 +189,39 @@ static double or_one(double value)
     return value > 0 ? value : 1;
 }
 
+/* -1 is all, as 0 is of a window here. */
+static json_int_t or_all(uint64_t n)
+{
+    return n > 0 ? (json_int_t)n : -1;
+}
+
 static json_t *make_settings(const struct kt_sampling_params *sampling, int64_t max_tokens)
 {
-    return json_pack("{s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "temperature", sampling->temperature,
-                     "top_k", (json_int_t)sampling->top_k, "top_p", or_one(sampling->top_p), "min_p",
-                     sampling->min_p, "typical_p", or_one(sampling->typical_p), "repeat_penalty",
-                     or_one(sampling->repetition_penalty), "presence_penalty", sampling->presence_penalty,
-                     "frequency_penalty", sampling->frequency_penalty, "n_predict",
-                     (json_int_t)(max_tokens > 0 ? max_tokens : -1));
+    return json_pack("{s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I}",
+                     "temperature", sampling->temperature, "top_k", (json_int_t)sampling->top_k, "top_p",
+                     or_one(sampling->top_p), "min_p", sampling->min_p, "typical_p",
+                     or_one(sampling->typical_p), "repeat_penalty", or_one(sampling->repetition_penalty),
+                     "presence_penalty", sampling->presence_penalty, "frequency_penalty",
+                     sampling->frequency_penalty, "n_predict", (json_int_t)(max_tokens > 0 ? max_tokens : -1),
+                     "repeat_last_n", or_all(sampling->penalty_last_n), "top_n_sigma",
+                     sampling->top_n_sigma > 0 ? sampling->top_n_sigma : -1.0, "xtc_probability",
+                     sampling->xtc_probability, "xtc_threshold",
+                     sampling->xtc_threshold > 0 ? sampling->xtc_threshold : 0.1, "dry_multiplier",
+                     sampling->dry_multiplier, "dry_base", sampling->dry_base > 0 ? sampling->dry_base : 1.75,
+                     "dry_allowed_length",
+                     (json_int_t)(sampling->dry_allowed_length > 0 ? sampling->dry_allowed_length : 2),
+                     "dry_penalty_last_n", or_all(sampling->dry_last_n));
 }
 
 /* A part of an answer; takes the reference to its text. */
 static json_t *make_part(struct kt_answer *answer, json_t *text, bool is_last)
 {
-    json_t *part =
-        json_pack("{s:i, s:o, s:[], s:b, s:i, s:I, s:I}", "index", (int)answer->number, "content", text,
-                  "tokens", "stop", is_last, "id_slot", -1, "tokens_predicted", (json_int_t)answer->n_tokens,
-                  "tokens_evaluated", (json_int_t)answer->prompt->n_ids);
+    json_t *part = json_pack("{s:i, s:o, s:o, s:b, s:i, s:I, s:I}", "index", (int)answer->number, "content",
+                             text, "tokens", answer->tokens ? answer->tokens : json_array(), "stop", is_last,
+                             "id_slot", -1, "tokens_predicted", (json_int_t)answer->n_tokens,
+                             "tokens_evaluated", (json_int_t)answer->prompt->n_ids);
+    if (answer->tokens)
+        answer->tokens = json_array();
     if (json_array_size(answer->logprobs) > 0) {
         (void)json_object_set(part, "completion_probabilities", answer->logprobs);
         json_decref(answer->logprobs);
@@ -319,21 +237,57 @@ static bool add_to_block(struct kt_job *job, struct kt_answer *answer, const str
     return kt_native_send(job, "data: ", make_part(answer, kt_json_text(text, length), false), "\n\n");
 }
 
+static json_t *make_prompt(const struct kt_job *job, const struct kt_answer *answer)
+{
+    const struct kt_prompt *prompt = answer->prompt;
+    uint64_t length;
+    char *text;
+    if (kt_tokenizer_decode(job->model->tokenizer, prompt->ids, prompt->n_ids, 0, &text, &length, NULL) !=
+        KT_OK)
+        return NULL;
+    json_t *json = kt_json_text(text, length);
+    kt_text_free(text);
+    return json;
+}
+
+/* Those fields that the request lists: "a/b" is the member b of a, under this name. */
+static json_t *choose_fields(json_t *whole, const json_t *list)
+{
+    json_t *chosen = json_object();
+    const json_t *name;
+    size_t i;
+    json_array_foreach (list, i, name) {
+        const char *path = json_string_value(name);
+        json_t *value = path ? whole : NULL;
+        while (value && *path) {
+            size_t length = strcspn(path, "/");
+            value = json_object_getn(value, path, length);
+            path += length + (path[length] == '/');
+        }
+        if (value && value != whole)
+            (void)json_object_set(chosen, json_string_value(name), value);
+    }
+    json_decref(whole);
+    return chosen;
+}
+
 static json_t *make_last(const struct kt_job *job, struct kt_answer *answer, json_t *text)
 {
+    const json_t *list = json_object_get(json_object_get(job->ask.body, KT_ECHO), "response_fields");
     const struct kt_stop_text *word = answer->stop_number >= 0 ? &job->ask.stops[answer->stop_number] : NULL;
     const char *why = word ? "word" : strcmp(answer->finish, "length") == 0 ? "limit" : "eos";
     json_t *last = make_part(answer, text, true);
     json_t *more =
-        json_pack("{s:o, s:o, s:b, s:s, s:o, s:I, s:o}", "model",
-                  kt_json_text(job->ask.model, strlen(job->ask.model)), "generation_settings",
-                  make_settings(&job->ask.sampling, job->ask.max_tokens), "truncated", 0, "stop_type", why,
-                  "stopping_word", word ? kt_json_text(word->text, word->length) : json_string(""),
-                  "tokens_cached", (json_int_t)answer->end.n_cached, "timings", kt_shape_timings(job));
+        json_pack("{s:o, s:o, s:o, s:b, s:s, s:o, s:I, s:o}", "model",
+                  kt_json_text(job->ask.model, strlen(job->ask.model)), "prompt", make_prompt(job, answer),
+                  "generation_settings", make_settings(&job->ask.sampling, job->ask.max_tokens), "truncated",
+                  0, "stop_type", why, "stopping_word",
+                  word ? kt_json_text(word->text, word->length) : json_string(""), "tokens_cached",
+                  (json_int_t)answer->end.n_cached, "timings", kt_shape_timings(job));
     bool done = last && more && json_object_update(last, more) == 0;
     json_decref(more);
     if (done)
-        return last;
+        return json_array_size(list) > 0 ? choose_fields(last, list) : last;
     json_decref(last);
     return NULL;
 }
@@ -378,8 +332,8 @@ static json_t *make_reply(struct kt_job *job)
     .is_endless = true, .lists_entries = true, .id_prefix = "cmpl-", .stop = "stop", .add = add_to_block, \
     .finish = send_finish, .end = send_end, .error = send_error, .reply = make_reply
 
-static const struct kt_dialect of_completions = {.translate = translate, WRITERS};
-static const struct kt_dialect of_infills = {.translate = translate_infill, WRITERS};
+static const struct kt_dialect of_completions = {.translate = kt_llama_translate, WRITERS};
+static const struct kt_dialect of_infills = {.translate = kt_llama_translate_infill, WRITERS};
 
 bool kt_answer_llama_completion(struct kt_exchange *exchange)
 {

@@ -35,6 +35,10 @@ struct kt_gap {
 /* Sets the prompt that asks for what stands in the gap, and tokens that end it. */
 bool kt_native_infill(const struct kt_served *model, json_t *to, const struct kt_gap *gap,
                       struct kt_problem *problem);
+/* ---- llama_read.c: the translations of /completion and /infill ---- */
+json_t *kt_llama_translate(const struct kt_served *model, json_t *body, struct kt_problem *problem);
+json_t *kt_llama_translate_infill(const struct kt_served *model, json_t *body, struct kt_problem *problem);
+
 /* The translation of OpenAI's completions: the field `suffix`. */
 json_t *kt_native_suffix(const struct kt_served *model, json_t *body, struct kt_problem *problem);
 

@@ -86,7 +86,21 @@ static const struct kt_name names[] = {{"num_predict", "max_tokens"},
                                        {"stop", "stop"},
                                        {"presence_penalty", "presence_penalty"},
                                        {"frequency_penalty", "frequency_penalty"},
+                                       {"repeat_last_n", "repeat_last_n"},
                                        {NULL, NULL}};
+
+/* Options about memory and speed are the server's; of those that would change the answer none is ignored. */
+static bool set_options(json_t *to, json_t *options, struct kt_problem *problem)
+{
+    const json_t *mirostat = json_object_get(options, "mirostat");
+    if (json_number_value(mirostat) != 0)
+        return kt_problem_field(problem, "options", "'options.mirostat' is not supported");
+    if (!kt_native_rename(to, options, names, problem))
+        return false;
+    if (json_integer_value(json_object_get(to, "max_tokens")) == -2) /* until the context is full, as -1 */
+        (void)json_object_set_new(to, "max_tokens", json_integer(-1));
+    return true;
+}
 
 /* "json", or a schema. */
 static bool set_format(json_t *to, json_t *format, struct kt_problem *problem)
@@ -168,7 +182,7 @@ static json_t *make_body(const struct kt_served *model, const json_t *body, cons
     json_t *to =
         json_pack("{s:s, s:b, s:i}", "model", given->model, "stream", given->stream, "max_tokens", -1);
     bool done = to != NULL || kt_problem_memory(problem);
-    done = done && (!given->options || kt_native_rename(to, given->options, names, problem)) &&
+    done = done && (!given->options || set_options(to, given->options, problem)) &&
            (kt_wish_copy(body, to) || kt_problem_memory(problem)) &&
            set_format(to, json_object_get(body, "format"), problem);
     if (done && is_chat)

@@ -64,8 +64,15 @@ static json_t *describe_field(const struct kt_field *field)
 /* Fields that need another one, or what the server does not do: null alone holds for each of them. */
 static bool is_narrow(const char *name)
 {
-    static const char *const names[] = {"stream_options",         "top_logprobs", "suffix",    "best_of", "n",
-                                        "continue_final_message", "metadata",     "dimensions"};
+    static const char *const names[] = {"stream_options",
+                                        "top_logprobs",
+                                        "suffix",
+                                        "best_of",
+                                        "n",
+                                        "continue_final_message",
+                                        "metadata",
+                                        "dimensions",
+                                        "dry_sequence_breakers"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -179,7 +186,7 @@ static json_t *make_responses(const struct kt_route *route, const json_t *words_
             json_pack("{s:{s:{s:s}}}", "application/json", "schema", "$ref",
                       is_ollama ? "#/components/schemas/OllamaError" : "#/components/schemas/Error");
         add_status(responses, errors[i].status, errors[i].about,
-                   strcmp(route->path, "/health") == 0 && strcmp(errors[i].status, "503") == 0
+                   strstr(route->path, "/health") && strcmp(errors[i].status, "503") == 0
                        ? (json_decref(error), json_pack("{s:{}}", "application/json"))
                        : error);
     }

@@ -7,7 +7,7 @@
 
 struct text {
     const char *model;
-    bool add_special, add_special_tokens, with_pieces;
+    bool add_special, add_special_tokens, with_pieces, parse_special, return_token_strs;
     json_t *messages, *tokens;
 };
 
@@ -16,6 +16,8 @@ static const struct kt_field fields[] =
      {"add_special", KT_FIELD_BOOL, offsetof(struct text, add_special), 0, 0},
      {"add_special_tokens", KT_FIELD_BOOL, offsetof(struct text, add_special_tokens), 0, 0},
      {"with_pieces", KT_FIELD_BOOL, offsetof(struct text, with_pieces), 0, 0},
+     {"parse_special", KT_FIELD_BOOL, offsetof(struct text, parse_special), 0, 0},
+     {"return_token_strs", KT_FIELD_BOOL, offsetof(struct text, return_token_strs), 0, 0},
      {"messages", KT_FIELD_LIST, offsetof(struct text, messages), 0, 0},
      {"tokens", KT_FIELD_LIST, offsetof(struct text, tokens), 0, 0},
      {.name = NULL}};
@@ -58,13 +60,40 @@ static bool encode(struct kt_served *model, const json_t *body, const struct tex
         n_parts = prompt.n_parts;
     } else if (!find_text(body, &part, problem)) {
         return false;
-    } else if (!text->add_special || !text->add_special_tokens) {
-        flags = 0;
+    } else {
+        bool is_native = json_object_get(body, "content") && !json_object_get(body, "add_special");
+        if (is_native || !text->add_special || !text->add_special_tokens) /* as each of the two presets it */
+            flags = 0;
+        part.is_content = !text->parse_special;
     }
     bool done = kt_tokenizer_encode(model->tokenizer, parts, n_parts, flags, ids, n_ids, &error) == KT_OK ||
                 kt_problem_error(problem, 400, &error);
     kt_chat_prompt_free(&prompt);
     return done;
+}
+
+/* The text of a token, or its bytes where they are a part of a character. */
+static json_t *make_piece(const struct kt_token *token)
+{
+    json_t *text = json_stringn(token->text, token->length), *bytes;
+    if (text)
+        return text;
+    bytes = json_array();
+    for (uint64_t i = 0; bytes && i < token->length; i++)
+        (void)json_array_append_new(bytes, json_integer((unsigned char)token->text[i]));
+    return bytes;
+}
+
+/* Texts of tokens, as vLLM lists them. */
+static json_t *list_texts(const struct kt_served *model, const int32_t *ids, uint64_t n_ids)
+{
+    json_t *list = json_array();
+    for (uint64_t i = 0; list && i < n_ids; i++) {
+        struct kt_token token;
+        bool is_known = kt_tokenizer_token(model->tokenizer, ids[i], &token, NULL) == KT_OK;
+        (void)json_array_append_new(list, is_known ? kt_json_text(token.text, token.length) : json_null());
+    }
+    return list;
 }
 
 static json_t *list_ids(const struct kt_served *model, const int32_t *ids, uint64_t n_ids, bool with_pieces)
@@ -74,7 +103,7 @@ static json_t *list_ids(const struct kt_served *model, const int32_t *ids, uint6
         struct kt_token token;
         json_t *item = json_integer(ids[i]);
         if (with_pieces && kt_tokenizer_token(model->tokenizer, ids[i], &token, NULL) == KT_OK)
-            item = json_pack("{s:o, s:o}", "id", item, "piece", kt_json_text(token.text, token.length));
+            item = json_pack("{s:o, s:o}", "id", item, "piece", make_piece(&token));
         if (json_array_append_new(list, item) != 0) {
             json_decref(list);
             list = NULL;
@@ -85,7 +114,7 @@ static json_t *list_ids(const struct kt_served *model, const int32_t *ids, uint6
 
 bool kt_answer_tokenize(struct kt_exchange *exchange)
 {
-    struct text text = {.add_special = true, .add_special_tokens = true};
+    struct text text = {.add_special = true, .add_special_tokens = true, .parse_special = true};
     struct kt_problem problem;
     int32_t *ids;
     uint64_t n_ids;
@@ -99,6 +128,8 @@ bool kt_answer_tokenize(struct kt_exchange *exchange)
     json_t *reply = json_pack("{s:I, s:I, s:o}", "count", (json_int_t)n_ids, "max_model_len",
                               (json_int_t)exchange->model->info.max_tokens, "tokens",
                               list_ids(exchange->model, ids, n_ids, text.with_pieces));
+    if (text.return_token_strs)
+        (void)json_object_set_new(reply, "token_strs", list_texts(exchange->model, ids, n_ids));
     kt_ids_free(ids);
     return kt_reply_json(exchange, 200, reply);
 }

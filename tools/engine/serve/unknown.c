@@ -16,8 +16,8 @@ enum { MOST_NAMES = 64, MOST_LENGTH = 40 };
 static const char known[] =
 #define NAME(name, ...) " " #name
     KT_SAMPLING_REALS(
-        NAME) " dry_allowed_length top_k seed max_tokens "
-              "max_completion_tokens min_tokens n stream ignore_eos model stream_options logit_bias stop_token_ids stop "
+        NAME) " dry_allowed_length dry_penalty_last_n dry_sequence_breakers repeat_last_n top_k seed max_tokens "
+              "n_indent t_max_predict_ms max_completion_tokens min_tokens n stream ignore_eos model stream_options logit_bias stop_token_ids stop "
               "stop_sequences logprobs top_logprobs parallel_tool_calls echo suffix best_of prompt messages tools tool_choice "
               "functions function_call chat_template_kwargs response_format reasoning_effort add_generation_prompt "
               "continue_final_message strict user separate_reasoning return_progress metadata store " KT_ECHO
