@@ -116,6 +116,11 @@ for wanted in ("required", {"type": "function", "function": {"name": "note"}}):
     made = json.loads(calls[0]["function"]["arguments"])
     check(made["level"] in ("low", "high") and 0 <= made.get("n", 0) <= 9 and set(made) <= {"level", "n"}, "arguments", made)
 
+# One that is cut off in its tags has no text.
+for length in range(1, 12):
+    choice = ask(tools=[NOTE], tool_choice="required", max_tokens=length, stop=["a", "_"], chat_template_kwargs={"enable_thinking": False})[0]
+    equal((choice["finish_reason"], (choice["message"]["content"] or "").strip()), ("length", ""), "a call that is cut off", length)
+
 # A form beside tools that may be called: the answer is one or the other.
 kinds = set()
 for seed in range(4):

@@ -173,11 +173,18 @@ static bool take_event(struct kt_job *job, struct kt_answer *answer, const struc
     }
 }
 
+/* Where all of an answer must be calls, what is left of one that was cut off is no text. */
+static bool is_rest(const struct kt_job *job, const struct kt_answer *answer, uint32_t kind)
+{
+    return job->ask.must_call && answer->has_ended && answer->end.reason == KT_END_LENGTH &&
+           kind == KT_OUTPUT_CONTENT;
+}
+
 static bool take_events(struct kt_job *job, struct kt_answer *answer, const struct kt_parser_event *events,
                         uint64_t n)
 {
     for (uint64_t i = 0; i < n && !answer->finish; i++)
-        if (!take_event(job, answer, &events[i]))
+        if (!is_rest(job, answer, events[i].kind) && !take_event(job, answer, &events[i]))
             return false;
     return true;
 }

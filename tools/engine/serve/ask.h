@@ -39,6 +39,7 @@ struct kt_ask {
     bool echoes_only; /* max_tokens 0: a token is asked for, since a request has one, and dropped */
     bool has_logprobs, serial_calls; /* parallel_tool_calls: false */
     bool lists_tokens;
+    bool must_call;                /* tool_choice admits nothing but calls */
     int64_t least_indent, most_ms; /* lines.c; 0: any */
     struct kt_prompt *prompts;
     size_t n_prompts;

@@ -75,6 +75,7 @@ static bool make_calls(const struct kt_served *model, struct kt_ask *ask, const 
     if (form->is_begun && params.is_required)
         return kt_problem_field(problem, "tool_choice",
                                 "an answer that has begun already cannot be a call only");
+    ask->must_call = params.is_required;
     params.format = lead.format;
     params.reasoning = lead.reasoning;
     params.is_serial = ask->serial_calls;
