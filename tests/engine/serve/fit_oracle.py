@@ -157,7 +157,7 @@ class Conversation:
         if rng.random() < 0.3:
             rng.shuffle(results)
         more = {rng.choice(["reasoning_content", "reasoning", "thinking"]): self.text(False)} if rng.random() < 0.3 else {}
-        message = {"role": "assistant", "content": rng.choice([None, None, "", "absent", self.text(False)]), "tool_calls": calls, **more}
+        message = {"role": "assistant", "content": rng.choice([None, None, "", "absent", self.text(False), [{"type": "text", "text": self.text(False)}]]), "tool_calls": calls, **more}
         if message["content"] == "absent":
             del message["content"]
         self.messages += [message] + results

@@ -44,6 +44,19 @@ for arguments, shown in (("", "{}"), ("null", "{}"), ('{"zone": "Cent', '{"zone"
 blocks = [USER, {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "time", "input": {"a": [BIG]}}]},
           {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": None}, {"type": "text", "text": "go a"}]}]
 equal(server.post("/v1/messages", {"messages": blocks, "max_tokens": 1})[0], 200, "messages")
+
+
+def cached(*results):
+    calls = [{"type": "tool_use", "id": name, "name": "time", "input": {}} for name in "ab"]
+    messages = [USER, {"role": "assistant", "content": calls}, {"role": "user", "content": list(results)}]
+    usage = server.post("/v1/messages", {"messages": messages, "max_tokens": 1})[1]["usage"]
+    return usage["cache_read_input_tokens"]
+
+
+# Results come first, wherever they stand: so the prompt is the same.
+RESULTS, TEXT = [{"type": "tool_result", "tool_use_id": name, "content": "12:00 " * 50} for name in "ab"], {"type": "text", "text": "go a"}
+cached(*RESULTS, TEXT)
+check(cached(TEXT, *RESULTS) > 500 and cached(RESULTS[0], TEXT, RESULTS[1]) > 500, "results before texts")
 got = prompt([{"role": "system", "content": "SYSA"}, {"role": "developer", "content": [{"type": "text", "text": "SYSB"}]}, USER,
               {"role": "assistant", "content": "x", "reasoning": "WHY", "function_call": None, "audio": None},
               {"role": "system", "content": "SYSC"}, USER])

@@ -84,6 +84,18 @@ static const struct {
     {"{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}{{ c.function.name }}"
      "{{ c.function.arguments|tojson }};{% endfor %}{% else %}{{ m.content }};{% endif %}{% endfor %}",
      TALK CALLS("", CALL("1", "{}")) RESULT("1"), NULL, "u;f{};r1;"},
+    {"{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}{{ c.function.name }}"
+     "{{ c.function.arguments|tojson }};{% endfor %}{% else %}{{ m.content }};{% endif %}{% endfor %}",
+     TALK "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"\"}],\"tool_calls\":[" CALL(
+         "1", "{}") "]}," RESULT("1"),
+     NULL, "u;f{};r1;"},
+    /* reasoning and content that exclude each other, also where content has parts */
+    {"{% for m in messages %}{% if m.tool_calls and m.content and m.thinking %}{{ raise_exception('no') }}"
+     "{% endif %}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments|tojson }};"
+     "{% endfor %}{{ m.thinking }}{{ m.content }};{% endfor %}",
+     TALK "{\"role\":\"assistant\",\"thinking\":\"t\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}],"
+          "\"tool_calls\":[" CALL("1", "{}") "]}," RESULT("1"),
+     NULL, "u;f{};t\n\na;r1;"},
     /* no calls at all */
     {PLAIN, TALK CALLS("", CALL("1", "{}")) RESULT("1"), NULL,
      "u:u;a:<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>;t:r1;"},

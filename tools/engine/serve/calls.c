@@ -150,6 +150,15 @@ static bool call_in_text(json_t *message, const json_t *calls)
     return done;
 }
 
+/* Parts as one text, where it matters whether there is any. */
+static bool flatten(json_t *message)
+{
+    json_t *none = json_string("");
+    bool done = none && kt_history_join(message, json_object_get(message, "content"), none);
+    json_decref(none);
+    return done;
+}
+
 /* Reasoning and content in one, where a template refuses both beside calls. */
 static bool join_reasoning(json_t *message)
 {
@@ -334,9 +343,12 @@ static bool add_assistant(struct walk *walk, const json_t *messages, size_t *at)
     } else if (done && walk->needs->no_calls) {
         done = call_in_text(message, calls) && json_array_append(walk->out, message) == 0;
     } else if (done) {
-        if (walk->needs->joined_reasoning)
-            done = join_reasoning(message);
         const json_t *content = json_object_get(message, "content");
+        if (json_is_array(content) && (walk->needs->joined_reasoning || walk->needs->null_content))
+            done = flatten(message);
+        if (done && walk->needs->joined_reasoning)
+            done = join_reasoning(message);
+        content = json_object_get(message, "content");
         if (done && walk->needs->null_content && json_is_string(content) && json_string_length(content) == 0)
             done = json_object_set_new(message, "content", json_null()) == 0;
         done = done && place_calls(walk, message, calls, came, messages, at);

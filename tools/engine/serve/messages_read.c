@@ -151,12 +151,29 @@ static bool add_block(struct kt_turn *turn, const json_t *block, const char *par
                             turn->role);
 }
 
+/* Results of tools, or all other blocks: results come first, wherever they stand, as templates want them
+ * directly behind the calls. */
+static bool add_blocks(struct kt_turn *turn, const json_t *content, size_t at, bool are_results,
+                       struct kt_problem *problem)
+{
+    const json_t *block;
+    char param[64];
+    size_t i;
+    json_array_foreach (content, i, block) {
+        const char *type = json_string_value(json_object_get(block, "type"));
+        (void)snprintf(param, sizeof(param), "messages[%zu].content[%zu]", at, i);
+        if ((type && strcmp(type, "tool_result") == 0) == are_results &&
+            !add_block(turn, block, param, problem))
+            return false;
+    }
+    return true;
+}
+
 static bool add_message(struct kt_turn *turn, const json_t *message, size_t at, struct kt_problem *problem)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
-    const json_t *content = json_object_get(message, "content"), *block;
+    const json_t *content = json_object_get(message, "content");
     char param[64];
-    size_t i;
     (void)snprintf(param, sizeof(param), "messages[%zu].role", at);
     if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
         return kt_problem_field(problem, param, "'%s' must be user, assistant or system", param);
@@ -169,12 +186,7 @@ static bool add_message(struct kt_turn *turn, const json_t *message, size_t at, 
     (void)snprintf(param, sizeof(param), "messages[%zu].content", at);
     if (!json_is_array(content))
         return kt_problem_field(problem, param, "'%s' must be a string or an array of blocks", param);
-    json_array_foreach (content, i, block) {
-        (void)snprintf(param, sizeof(param), "messages[%zu].content[%zu]", at, i);
-        if (!add_block(turn, block, param, problem))
-            return false;
-    }
-    return true;
+    return add_blocks(turn, content, at, true, problem) && add_blocks(turn, content, at, false, problem);
 }
 
 static bool add_system(json_t *messages, json_t *system, struct kt_problem *problem)
