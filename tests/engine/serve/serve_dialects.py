@@ -415,7 +415,7 @@ def test_refused_messages():
 def test_refused_responses():
     for more, param in (({"store": 1}, "store"), ({"previous_response_id": "resp_1"}, "previous_response_id"),
                         ({"conversation": "c"}, "conversation"), ({"background": True}, "background"),
-                        ({"prompt": {"id": "p"}}, "prompt"), ({"truncation": "auto"}, "truncation"),
+                        ({"prompt": {"id": "p"}}, "prompt"), ({"truncation": "x"}, "truncation"),
                         ({"include": ["message.output_text.logprobs"]}, "include"), ({"top_logprobs": 2}, "top_logprobs"),
                         ({"input": None}, "input"), ({"input": []}, "input"), ({"input": {}}, "input"),
                         ({"input": [3]}, "input[0]"), ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]"),
@@ -436,7 +436,7 @@ def test_refused_responses():
         server.error(RESPONSES, dict({"input": "a"}, **more), 400, param=param)
     status, reply = server.post(RESPONSES, {"input": "a", "store": True, "metadata": {"x": "y"}, "tools": TOOLS[RESPONSES],
                                             "instructions": "Be", "temperature": 0.5, "max_output_tokens": 9, "n": 4,
-                                            "truncation": "disabled", "include": ["reasoning.encrypted_content"]})
+                                            "truncation": "auto", "include": ["reasoning.encrypted_content"]})
     wanted = {"metadata": {"x": "y"}, "tools": TOOLS[RESPONSES], "instructions": "Be", "temperature": 0.5,
               "max_output_tokens": 9, "store": False, "tool_choice": "auto", "error": None, "object": "response",
               "incomplete_details": None, "previous_response_id": None, "model": reply.get("model")}

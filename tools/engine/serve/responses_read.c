@@ -77,10 +77,10 @@ static bool check_given(const struct given *given, struct kt_problem *problem)
 {
     const json_t *item;
     size_t i;
-    if (given->truncation && strcmp(given->truncation, "disabled") != 0)
-        return kt_problem_field(
-            problem, "truncation",
-            "'truncation' can only be disabled: input that is too long is rejected, not truncated");
+    /* "auto" asks for no more where the input is short enough; where it is not, it is rejected as ever. */
+    if (given->truncation && strcmp(given->truncation, "disabled") != 0 &&
+        strcmp(given->truncation, "auto") != 0)
+        return kt_problem_field(problem, "truncation", "'truncation' must be auto or disabled");
     json_array_foreach (given->include, i, item) {
         if (json_is_string(item) && strcmp(json_string_value(item), "message.output_text.logprobs") == 0)
             return kt_problem_field(problem, "include",
