@@ -20,7 +20,7 @@ static void expect(int good, const char *what, size_t row)
     n_failed++;
 }
 
-static const char *const texts[] = {"backend", "level", "source_type", "kind", "model_layers"};
+static const char *const texts[] = {"backend", "level", "source_type", "kind", "model_layers", "activation"};
 static const char *const numbers[] = {
     "hidden_size",  "intermediate_size", "n_experts",    "top_k",
     "n_tokens",     "n_threads",         "ms_median",    "ms_min",
@@ -70,8 +70,12 @@ static void check_row(json_t *row, size_t index, double max_error, double repeat
     double ms = number(row, "ms_median"), tokens = number(row, "n_tokens");
     double weights = number(row, "weight_bytes"), packed = number(row, "packed_bytes");
     const char *kind = json_string_value(json_object_get(row, "kind"));
-    double operations = (kind != NULL && strcmp(kind, "linear") == 0 ? 2 : 6) * number(row, "hidden_size") *
-                        number(row, "intermediate_size") * number(row, "top_k") * tokens;
+    const char *activation = json_string_value(json_object_get(row, "activation"));
+    double matrices = kind != NULL && strcmp(kind, "linear") == 0              ? 1
+                      : activation != NULL && strcmp(activation, "relu2") == 0 ? 2
+                                                                               : 3;
+    double operations = 2 * matrices * number(row, "hidden_size") * number(row, "intermediate_size") *
+                        number(row, "top_k") * tokens;
     double memory = weights / number(row, "read_gbps") / 1e6;
     double product = operations / number(row, "peak_tops") / 1e9;
     expect(ms > 0 && number(row, "ms_min") <= ms && ms <= number(row, "ms_max"),

@@ -112,6 +112,22 @@ INI
         END { exit !n || bad }' "$work/out" || fail "bf16 is said to be limited by int8"
 fi
 
+# Experts with each activation; relu2 has two matrices instead of three.
+for activation in silu swiglu swigluoai gelu_tanh swiglustep situ relu2; do
+    # shellcheck disable=SC2086
+    kt bench --config "$work/kt.ini" $small --backend reference --source-type bf16 --tokens 1 --format json \
+        --activation "$activation" || fail "--activation $activation"
+    rows_agree 1 1e-4 6 <"$work/out" || fail "rows of --activation $activation"
+    [ "$(grep -c "\"activation\": \"$activation\"" "$work/out")" -eq 1 ] || fail "rows do not name $activation"
+done
+# shellcheck disable=SC2086
+kt bench --config "$work/kt.ini" $small --backend reference --activation situ || fail "--activation"
+grep -q '^layer: .*, activation situ$' "$work/out" || fail "the activation is not above the rows"
+refuse 2 'activation relu2 is for experts' --activation relu2 --linear 96x256
+refuse 2 'activation silu is for experts' --activation silu --dispatch
+refuse 2 'attention goes with' --activation situ --attention gpt-oss
+refuse 2 'activation' --activation relu
+
 # Linears: the rows of a matrix are as those of experts.
 linears="--config $work/kt.ini --threads 2 --min-time 0.002 --cycle 2 --repeats 3 --runs 2 --backend reference"
 # shellcheck disable=SC2086
@@ -150,7 +166,7 @@ if [ -f "$plugin" ]; then
     # Named backends, all of them, or none.
     # shellcheck disable=SC2086
     kt bench "$model" --layers 1 $quick --backend all --format csv || fail "all backends and a model"
-    [ "$(grep -c '^[a-z].*,"*1"*,experts.$' "$work/out")" -eq 2 ] || fail "every loaded backend runs the layer"
+    [ "$(grep -c '^[a-z].*,"*1"*,experts,silu.$' "$work/out")" -eq 2 ] || fail "every loaded backend runs the layer"
     # shellcheck disable=SC2086
     kt bench "$model" --layers 1 $quick --backend auto --format csv || fail "--backend auto"
     [ "$(grep -c ^llamafile, "$work/out")" -eq 1 ] || fail "auto is the one that would run it"

@@ -119,7 +119,9 @@ START_TEST(sources_have_their_deviation)
         struct bench_source source;
         struct kt_error error;
         ck_assert_ptr_nonnull(type);
-        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, &source, &error), KT_OK);
+        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, KT_ACTIVATION_SILU, &source,
+                                             &error),
+                         KT_OK);
         ck_assert_uint_eq(source.n_distinct, 3);
         ck_assert(memcmp(source.experts[0].up.data, source.experts[1].up.data, 1024) != 0);
         double sum = 0, squares = 0;
@@ -163,13 +165,18 @@ END_TEST
 START_TEST(sources_refuse_cut_blocks)
 {
     uint32_t n;
-    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 2048, 700, 8, &n), 0);
-    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 512, 256, 2, &n),
+    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 2048, 700, 8, KT_ACTIVATION_SILU, &n), 0);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 512, 256, 2, KT_ACTIVATION_SILU, &n),
                       2 * 3 * 512 * 256 * 9 / 16);
-    ck_assert_uint_eq(bench_source_size(bench_source_find("bf16"), UINT64_MAX / 2, 700, 8, &n), 0);
-    ck_assert_uint_eq(bench_source_size(bench_source_find("int4_g32"), 512, 256, 2, &n),
+    ck_assert_uint_eq(bench_source_size(bench_source_find("bf16"), UINT64_MAX / 2, 700, 8, KT_ACTIVATION_SILU,
+                                        &n),
+                      0);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("int4_g32"), 512, 256, 2, KT_ACTIVATION_SILU, &n),
                       2 * 3 * 512 * 256 * 9 / 16);
-    ck_assert_uint_eq(bench_source_size(bench_source_find("int4_g32"), 512, 252, 2, &n), 0);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 512, 256, 2, KT_ACTIVATION_RELU2, &n),
+                      2 * 2 * 512 * 256 * 9 / 16);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("int4_g32"), 512, 252, 2, KT_ACTIVATION_SILU, &n),
+                      0);
     ck_assert_ptr_null(bench_source_find("int4_g7"));
 }
 END_TEST

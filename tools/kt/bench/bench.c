@@ -74,6 +74,11 @@ static int check_args(struct kt_cli *cli, const struct bench_args *args)
                             "--linear %s goes with no MODEL, --shape, --trace, --record, --dispatch, "
                             "--latency, --limits or --stream",
                             args->linear);
+    if (kt_cli_given(cli, "activation") && (other || args->model != NULL || args->linear != NULL))
+        return kt_cli_usage(cli,
+                            "--activation %s is for experts out of random numbers: it goes with no MODEL, "
+                            "--linear, --dispatch, --latency, --limits or --stream",
+                            kt_activation_name(bench_activation(args->activation)));
     if (args->runtime != NULL && !args->stream)
         return kt_cli_usage(cli, "--runtime %s is for --stream", args->runtime);
     if (args->levels && (args->backend == NULL || strcmp(args->backend, "all") == 0))
@@ -127,6 +132,7 @@ static int measure(struct kt_cli *cli, struct bench_args *args)
                                           .trace = args->trace,
                                           .tokens = args->tokens,
                                           .source_type = args->source_type,
+                                          .activation = bench_activation(args->activation),
                                           .backend = args->backend,
                                           .level = args->level,
                                           .most = BENCH_MAX_TOKEN_COUNTS};

@@ -92,8 +92,10 @@ struct bench_source {
     void **memory; /* of each matrix and of its scales */
     size_t n_memory;
 };
+/* Experts with this activation (enum kt_activation), whose limit and alpha are those of the models that have
+ * it. */
 enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
-                                   uint64_t intermediate_size, uint32_t n_experts,
+                                   uint64_t intermediate_size, uint32_t n_experts, uint32_t activation,
                                    struct bench_source *source, struct kt_error *error);
 /* The same for one matrix. */
 enum kt_status bench_source_matrix(const struct bench_source_type *type, uint64_t rows, uint64_t cols,
@@ -101,7 +103,8 @@ enum kt_status bench_source_matrix(const struct bench_source_type *type, uint64_
 void bench_source_destroy(struct bench_source *source);
 /* Bytes that bench_source_create allocates; 0: overflow, or columns are not whole blocks. */
 uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden_size,
-                           uint64_t intermediate_size, uint32_t n_experts, uint32_t *n_distinct);
+                           uint64_t intermediate_size, uint32_t n_experts, uint32_t activation,
+                           uint32_t *n_distinct);
 
 uint64_t bench_source_matrix_size(const struct bench_source_type *type, uint64_t rows, uint64_t cols);
 
@@ -202,6 +205,7 @@ struct bench_set {
     uint32_t n_experts;
     uint32_t top_k;
     uint32_t n_matrices;              /* of an expert; 1: linears */
+    uint32_t activation;              /* enum kt_activation; that of linears is none */
     uint64_t input_size, output_size; /* numbers of a token */
     uint64_t packed_size;             /* of one copy */
     uint64_t nominal_size;            /* of one expert */

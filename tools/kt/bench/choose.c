@@ -139,7 +139,7 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     uint64_t size = shape->linear
                         ? bench_source_matrix_size(type, shape->hidden_size, shape->intermediate_size)
                         : bench_source_size(type, shape->hidden_size, shape->intermediate_size,
-                                            shape->n_experts, &n_distinct);
+                                            shape->n_experts, bench->activation, &n_distinct);
     uint64_t available = kt_memory_available();
     if (size == 0)
         return shape->linear ? kt_cli_usage(bench->cli, "columns of %s are not whole blocks of %s",
@@ -156,7 +156,7 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
         shape->linear
             ? bench_source_matrix(type, shape->hidden_size, shape->intermediate_size, &source, &error)
             : bench_source_create(type, shape->hidden_size, shape->intermediate_size, shape->n_experts,
-                                  &source, &error);
+                                  bench->activation, &source, &error);
     kt_progress_stop();
     if (status != KT_OK)
         return kt_cli_fail(bench->cli, &error);
@@ -242,6 +242,7 @@ int bench_choose(struct bench *bench, const struct bench_request *request, struc
                                   BENCH_MAX_TOKEN_COUNTS, &bench->n_token_counts);
     if (code == KT_EXIT_OK)
         code = choose_types(bench, request->source_type);
+    bench->activation = request->activation;
     if (code == KT_EXIT_OK)
         code = choose_backends(bench, request->backend, request->level);
     if (code == KT_EXIT_OK)

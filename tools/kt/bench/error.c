@@ -65,7 +65,7 @@ static enum kt_status check_tokens(const struct bench_set *set, const struct ben
     const struct exact_layer layers[2] = {{shape, source->experts, read_packed, (void *)(uintptr_t)set},
                                           {shape, source->experts, NULL, NULL}};
     uint32_t n_tokens = forward->n_tokens;
-    double matrices = set->linears != NULL ? 1 : 3.0 * set->top_k;
+    double matrices = set->linears != NULL ? 1 : (double)set->n_matrices * set->top_k;
     double affordable =
         MAX_WEIGHTS / (matrices * (double)set->output_size * (double)source->intermediate_size);
     uint32_t n = affordable < 1 ? 1 : affordable > MAX_CHECKED ? MAX_CHECKED : (uint32_t)affordable;

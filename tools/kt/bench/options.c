@@ -8,6 +8,12 @@
 
 #define args bench_args /* as the rows that verbs share call it */
 
+#define ACTIVATIONS "silu|swiglu|swigluoai|gelu_tanh|swiglustep|situ|relu2"
+static const uint32_t activations[] = {KT_ACTIVATION_SILU,       KT_ACTIVATION_SWIGLU,
+                                       KT_ACTIVATION_SWIGLUOAI,  KT_ACTIVATION_GELU_TANH,
+                                       KT_ACTIVATION_SWIGLUSTEP, KT_ACTIVATION_SITU,
+                                       KT_ACTIVATION_RELU2};
+
 static const struct kt_cli_option options[] = {
     BENCH_MODEL("tokenize"),
     OPTION_TEXT(
@@ -15,6 +21,10 @@ static const struct kt_cli_option options[] = {
         "backends, \"llamafile,reference\", or all (default: every loaded one but the reference; of a MODEL: "
         "the one that would run it)"),
     BENCH_SHAPE,
+    OPTION_CHOICE(
+        "activation", 0, activation, ACTIVATIONS, "NAME",
+        "activation of the experts: silu (default), swiglu, swigluoai, gelu_tanh, swiglustep, situ, or "
+        "relu2, whose experts have no gate"),
     OPTION_TEXT("context", 0, context, "LIST",
                 "for --attention: tokens already in the cache (default: 4096)"),
     OPTION_TEXT(
@@ -82,6 +92,11 @@ const struct kt_cli_command kt_bench_command = {
     .max_arguments = INT_MAX, /* bench_parse counts them */
     .opens_checkpoint = true,
 };
+
+uint32_t bench_activation(int choice)
+{
+    return activations[choice];
+}
 
 int bench_check_only(const struct kt_cli *cli, const struct kt_cli_option *rows, const char *what,
                      const char *list)

@@ -35,6 +35,7 @@ struct bench_args {
     const char *tokenizer, *prompts, *answers, *depths, *experts;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
+    int activation; /* index of its choices, see bench_activation */
     bool levels, load, dispatch, latency, limits, stream;
 };
 
@@ -46,6 +47,9 @@ enum bench_kind {
 };
 /* Reads the command line. An enum bench_kind, or -1: return cli->exit_code. */
 int bench_parse(struct kt_cli *cli, int argc, char **argv, struct bench_args *args);
+
+/* The enum kt_activation of a choice of --activation. */
+uint32_t bench_activation(int choice);
 
 /* Is an option given that is not in the list "--context, --tokens"? Returns 0, or an exit
  * code after a message that `what` goes with these. */

@@ -36,6 +36,7 @@ static const struct kt_column columns[] = {
     {"total_error", "ERROR", KT_COLUMN_REAL, -1, KT_COLUMN_WIDTH(7)},
     {"model_layers", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"kind", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"activation", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
 };
 
 static const struct kt_column limit_columns[] = {
@@ -99,6 +100,7 @@ static int add_row(struct bench *bench, const struct bench_set *set, const char 
     kt_table_real(table, "total_error", total_error);
     kt_table_text(table, "model_layers", bench->layers != NULL ? bench->layers : "");
     kt_table_text(table, "kind", shape->linear ? "linear" : "experts");
+    kt_table_text(table, "activation", kt_activation_name(set->activation));
     bench->n_rows++;
     int code = kt_table_flush(table);
     bench->has_ended = code != KT_EXIT_OK;
@@ -256,13 +258,15 @@ static void add_facts(struct bench *bench)
 {
     const struct bench_shape *shape = &bench->shape;
     char text[160];
+    bool is_usual = bench->activation == KT_ACTIVATION_SILU; /* or one of a model's layers */
     if (shape->linear)
         (void)snprintf(text, sizeof text, "%s", shape->name);
     else
         (void)snprintf(text, sizeof text,
-                       "%" PRIu64 " x %" PRIu64 ", %" PRIu32 " experts, %" PRIu32 " a token%s%s",
+                       "%" PRIu64 " x %" PRIu64 ", %" PRIu32 " experts, %" PRIu32 " a token%s%s%s%s",
                        shape->hidden_size, shape->intermediate_size, shape->n_experts, shape->top_k,
-                       *shape->name != 0 ? ": " : "", shape->name);
+                       *shape->name != 0 ? ": " : "", shape->name, is_usual ? "" : ", activation ",
+                       is_usual ? "" : kt_activation_name(bench->activation));
     kt_output_fact_text(bench->output, "shape", shape->linear ? "linear" : "layer",
                         bench->has_shapes ? "" : text);
     kt_output_fact_uint(bench->output, "threads", "threads", bench->info.n_threads);

@@ -28,6 +28,7 @@ struct bench {
     uint64_t cycle_size;
     uint64_t tokens[BENCH_MAX_TOKEN_COUNTS];
     size_t n_token_counts;
+    uint32_t activation;                                    /* of random experts */
     const struct bench_source_type *types[BENCH_MAX_NAMES]; /* none: the backend's usual one */
     size_t n_types;
     const char *backends[BENCH_MAX_NAMES];
@@ -64,7 +65,8 @@ int bench_load(struct bench *bench, const char *backend, const struct bench_sour
 /* Of the command line; NULL: not given. */
 struct bench_request {
     const char *model, *layers, *shape, *linear, *trace, *tokens, *source_type, *backend, *level;
-    size_t most; /* numbers of tokens */
+    uint32_t activation; /* enum kt_activation: 0, the usual one, if not given */
+    size_t most;         /* numbers of tokens */
 };
 
 struct bench_model;

@@ -196,6 +196,7 @@ int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struc
     const struct bench_shape *shape = want->shape;
     struct bench_set made = {.top_k = shape->top_k,
                              .n_matrices = 3 - kt_activation_first(want->source->activation),
+                             .activation = want->source->activation,
                              .output_size = shape->hidden_size,
                              .input_size = shape->linear ? shape->intermediate_size : shape->hidden_size};
     int code = make_plan(cli, context, want, &plan);

@@ -111,14 +111,15 @@ static uint64_t matrix_size(const struct bench_source_type *type, uint64_t rows,
 }
 
 uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden_size,
-                           uint64_t intermediate_size, uint32_t n_experts, uint32_t *n_distinct)
+                           uint64_t intermediate_size, uint32_t n_experts, uint32_t activation,
+                           uint32_t *n_distinct)
 {
     uint64_t up_scales, down_scales;
     uint64_t up = matrix_size(type, intermediate_size, hidden_size, &up_scales);
     uint64_t down = matrix_size(type, hidden_size, intermediate_size, &down_scales);
     if (up == 0 || down == 0)
         return 0;
-    uint64_t expert = 2 * (up + up_scales) + down + down_scales;
+    uint64_t expert = (KT_DOWN - kt_activation_first(activation)) * (up + up_scales) + down + down_scales;
     uint64_t n = MAX_SOURCE_SIZE / expert;
     n = n < 1 ? 1 : n > MAX_DISTINCT ? MAX_DISTINCT : n;
     *n_distinct = n < n_experts ? (uint32_t)n : n_experts;
@@ -283,13 +284,13 @@ static enum kt_status make_experts(struct bench_source *source, const float *sam
     struct bench_random random;
     bench_random_seed(&random, 1);
     uint64_t hidden = source->hidden_size, intermediate = source->intermediate_size;
-    bool is_matrix = source->activation == KT_ACTIVATION_NONE;
+    enum kt_projection first = kt_activation_first(source->activation);
     for (uint32_t i = 0; i < source->n_distinct; i++) {
         struct kt_expert *expert = &source->experts[i];
         enum kt_status status = KT_OK;
-        if (!is_matrix)
+        if (first == KT_GATE)
             status = make_matrix(source, &random, samples, intermediate, hidden, &expert->gate, error);
-        if (status == KT_OK && !is_matrix)
+        if (status == KT_OK && first <= KT_UP)
             status = make_matrix(source, &random, samples, intermediate, hidden, &expert->up, error);
         if (status == KT_OK)
             status = make_matrix(source, &random, samples, hidden, intermediate, &expert->down, error);
@@ -333,15 +334,24 @@ static enum kt_status make(struct bench_source *made, struct kt_error *error)
 }
 
 enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
-                                   uint64_t intermediate_size, uint32_t n_experts,
+                                   uint64_t intermediate_size, uint32_t n_experts, uint32_t activation,
                                    struct bench_source *source, struct kt_error *error)
 {
+    static const struct {
+        float limit, alpha;
+    } usual[] = {[KT_ACTIVATION_SWIGLU] = {10, 0},
+                 [KT_ACTIVATION_SWIGLUOAI] = {7, 1.702f},
+                 [KT_ACTIVATION_SWIGLUSTEP] = {7, 0},
+                 [KT_ACTIVATION_SITU] = {25, 4},
+                 [KT_ACTIVATION_RELU2] = {0, 0}};
     *source = (struct bench_source){.type = type,
                                     .hidden_size = hidden_size,
                                     .intermediate_size = intermediate_size,
                                     .n_experts = n_experts,
-                                    .activation = KT_ACTIVATION_SILU};
-    bench_source_size(type, hidden_size, intermediate_size, n_experts, &source->n_distinct);
+                                    .activation = activation,
+                                    .limit = usual[activation].limit,
+                                    .alpha = usual[activation].alpha};
+    bench_source_size(type, hidden_size, intermediate_size, n_experts, activation, &source->n_distinct);
     return make(source, error);
 }
 

@@ -45,8 +45,9 @@ static enum kt_status fill(struct layer_data *data, uint32_t dtype, struct kt_er
         data->router[TOP_K * t] = 0.75f;
         data->router[TOP_K * t + 1] = 0.25f;
     }
-    enum kt_status status = bench_source_create(bench_source_usual(kt_dtype_name(dtype)), HIDDEN,
-                                                INTERMEDIATE, EXPERTS, &data->source, error);
+    enum kt_status status =
+        bench_source_create(bench_source_usual(kt_dtype_name(dtype)), HIDDEN, INTERMEDIATE, EXPERTS,
+                            KT_ACTIVATION_SILU, &data->source, error);
     data->dtype = status == KT_OK ? dtype : KT_DTYPE_NONE;
     return status;
 }

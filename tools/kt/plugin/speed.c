@@ -18,7 +18,7 @@ static bool takes(struct kt_context *context, const char *backend, const struct 
     struct kt_layer *layer = NULL;
     struct kt_plan plan;
     struct kt_error error;
-    if (!type || bench_source_create(type, 256, 256, 2, &source, &error) != KT_OK)
+    if (!type || bench_source_create(type, 256, 256, 2, KT_ACTIVATION_SILU, &source, &error) != KT_OK)
         return false;
     params.n_experts = 2;
     params.top_k = 1;
@@ -101,8 +101,8 @@ void plugin_job_speed(void *data, struct plugin_child *child)
                                   3 * bench_cache_size() > CYCLE_SIZE ? 3 * bench_cache_size() : CYCLE_SIZE};
     if (!type) {
         plugin_say(&child->verdict, PLUGIN_SKIPPED, "it takes no weights that kt bench makes");
-    } else if (bench_source_create(type, shape.hidden_size, shape.intermediate_size, shape.n_experts, &source,
-                                   &error) != KT_OK) {
+    } else if (bench_source_create(type, shape.hidden_size, shape.intermediate_size, shape.n_experts,
+                                   KT_ACTIVATION_SILU, &source, &error) != KT_OK) {
         plugin_fail(run, "%s", error.message);
     } else {
         if (bench_set_create(run->cli, context, &want, &set) != KT_EXIT_OK) {
