@@ -134,17 +134,15 @@ static enum kt_status check_backend(const struct kt_layer *layer, struct kt_erro
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: backend %s cannot give weights back in their source format", layer->name,
                        layer->backend->name);
-    if (kt_layer_first(layer) != KT_GATE)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: its experts have no gate, so there is no w13",
-                       layer->name);
-    if (format[KT_GATE].dtype != format[KT_UP].dtype ||
-        format[KT_GATE].scale_dtype != format[KT_UP].scale_dtype ||
-        format[KT_GATE].zero_dtype != format[KT_UP].zero_dtype ||
-        format[KT_GATE].group_rows != format[KT_UP].group_rows ||
-        format[KT_GATE].group_cols != format[KT_UP].group_cols)
+    const enum kt_projection first = kt_layer_first(layer);
+    if (format[first].dtype != format[KT_UP].dtype ||
+        format[first].scale_dtype != format[KT_UP].scale_dtype ||
+        format[first].zero_dtype != format[KT_UP].zero_dtype ||
+        format[first].group_rows != format[KT_UP].group_rows ||
+        format[first].group_cols != format[KT_UP].group_cols)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: gate and up differ in format, so no matrix holds both",
                        layer->name);
-    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
+    for (int p = (int)first; p <= KT_DOWN && status == KT_OK; p++) {
         struct kt_unpack job = {.layout = &first_shard(layer)->layout, .projection = (enum kt_projection)p};
         status = unpack(layer, &job, error);
     }
@@ -166,13 +164,13 @@ enum kt_status kt_layer_unpack_info(const struct kt_layer *layer, uint32_t n_ran
                        layer->name, (unsigned long long)size, n_ranks);
     enum kt_status status = check_backend(layer, error);
     if (status == KT_OK)
-        status = check_slice(layer, KT_GATE, n_ranks, error);
+        status = check_slice(layer, kt_layer_first(layer), n_ranks, error);
     if (status == KT_OK)
         status = check_slice(layer, KT_DOWN, n_ranks, error);
     if (status != KT_OK)
         return status;
     *out = (struct kt_unpack_info){.n_ranks = n_ranks, .intermediate_size = size / n_ranks};
-    describe(layer, KT_GATE, 2, size / n_ranks, hidden, &out->w13);
+    describe(layer, KT_UP, KT_DOWN - kt_layer_first(layer), size / n_ranks, hidden, &out->w13);
     describe(layer, KT_DOWN, 1, hidden, size / n_ranks, &out->w2);
     return KT_OK;
 }
@@ -211,6 +209,7 @@ struct run {
     struct kt_layer *layer;
     const struct kt_unpacking *unpacking;
     struct kt_unpack_info info;
+    enum kt_projection first; /* KT_UP: w13 is up alone */
     struct matrix matrix[3];
     struct kt_outcome outcome;
 };
@@ -228,7 +227,8 @@ static void *find_values(void *start, uint64_t bytes, bool wanted, uint64_t row,
     return bytes && wanted ? at(start, row, row_size, column * bytes) : NULL;
 }
 
-/* Rows begin .. end - 1 of gate or up of the shard, as far as rank `rank` has them. */
+/* Rows begin .. end - 1 of gate or up of the shard; up is behind gate, if there is one. As far as rank `rank`
+ * has them. */
 static void aim_rows(const struct run *run, const struct kt_shard *shard, uint32_t rank,
                      struct kt_unpack *job)
 {
@@ -237,7 +237,7 @@ static void aim_rows(const struct run *run, const struct kt_shard *shard, uint32
     const struct kt_unpack_matrix *w13 = &run->info.w13;
     uint64_t row = shard->begin + job->row_begin - rank * run->info.intermediate_size;
     uint64_t group = row / matrix->group_rows;
-    bool up = job->projection == KT_UP, wanted = matrix->group_rows < matrix->rows || row == 0;
+    bool up = job->projection > run->first, wanted = matrix->group_rows < matrix->rows || row == 0;
     group += up ? w13->scale_rows / 2 : 0;
     job->col_begin = 0;
     job->col_end = matrix->cols;
@@ -310,12 +310,12 @@ static void unpack_all(struct kt_worker *worker, void *argument)
     uint64_t n_tasks[3], rows[3];
     if (shard->begin == shard->end)
         return;
-    for (int p = 0; p < 3; p++) {
+    for (int p = (int)run->first; p <= KT_DOWN; p++) {
         rows[p] = p == KT_DOWN ? run->matrix[p].rows : shard->end - shard->begin;
         n_tasks[p] = (rows[p] - 1) / task_rows(run, shard, (enum kt_projection)p) + 1;
     }
     for (uint64_t task; !kt_outcome_failed(&run->outcome);) {
-        enum kt_projection projection = KT_GATE;
+        enum kt_projection projection = run->first;
         for (task = kt_worker_claim(worker, 0); projection < KT_DOWN && task >= n_tasks[projection];)
             task -= n_tasks[projection++];
         if (task >= n_tasks[projection])
@@ -328,14 +328,14 @@ static void unpack_all(struct kt_worker *worker, void *argument)
 enum kt_status kt_unpack_run(struct kt_layer *layer, const struct kt_unpacking *unpacking,
                              struct kt_error *error)
 {
-    struct run run = {.layer = layer, .unpacking = unpacking};
+    struct run run = {.layer = layer, .unpacking = unpacking, .first = kt_layer_first(layer)};
     int64_t id = unpacking->expert;
     enum kt_status status = kt_layer_unpack_info(layer, unpacking->n_ranks, &run.info, error);
     if (status == KT_OK)
         status = kt_pool_lock(layer->context->pool, error);
     if (status != KT_OK)
         return status;
-    for (int p = 0; p < 3; p++)
+    for (int p = (int)run.first; p <= KT_DOWN; p++)
         run.matrix[p] = find_matrix(layer, (enum kt_projection)p);
     if (layer->check)
         status =

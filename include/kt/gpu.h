@@ -316,7 +316,7 @@ struct kt_unpack_info {
     uint64_t intermediate_size;  /**< of a rank: the layer's / n_ranks; rank r has rows (columns of down)
                                       from r times this on */
     struct kt_unpack_matrix w13; /**< [2 * intermediate_size][hidden_size]: gate's rows, then up's; so
-                                      are the scales: gate's groups, then up's */
+                                      are the scales: gate's groups, then up's. Without a gate up's alone */
     struct kt_unpack_matrix w2;  /**< [hidden_size][intermediate_size] */
 };
 
