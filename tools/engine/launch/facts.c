@@ -41,14 +41,17 @@ static const char *name_backend(const char *backend)
 /* What KT-Kernel has packed is read as int8, however many bits it has. */
 static const char *name_packed(const struct kt_moe_info *moe)
 {
-    double weights = 3.0 * (double)moe->n_experts * (double)moe->hidden_size * (double)moe->intermediate_size;
+    double matrices = KT_DOWN + 1 - (int)kt_activation_first(moe->activation);
+    double weights =
+        matrices * (double)moe->n_experts * (double)moe->hidden_size * (double)moe->intermediate_size;
     return (double)moe->size < 0.8 * weights ? "AMXINT4" : "AMXINT8";
 }
 
 static int find_format(const struct kt_cli *cli, struct kt_checkpoint *experts, const struct kt_moe_info *moe,
                        const char *quantizer, const char **format)
 {
-    uint32_t dtype = moe->dtype[KT_GATE];
+    enum kt_projection first = kt_activation_first(moe->activation);
+    uint32_t dtype = moe->dtype[first];
     struct kt_error error;
     if (*moe->stored_backend) {
         *format = name_backend(moe->stored_backend);
@@ -57,7 +60,7 @@ static int find_format(const struct kt_cli *cli, struct kt_checkpoint *experts, 
         int code = kt_checkpoint_experts(experts, moe->layer, views, moe->n_experts, &error) == KT_OK
                        ? KT_EXIT_OK
                        : kt_cli_fail(cli, &error);
-        *format = code == KT_EXIT_OK ? name_fp8(&views->gate) : NULL;
+        *format = code == KT_EXIT_OK ? name_fp8(first == KT_GATE ? &views->gate : &views->up) : NULL;
         free(views);
         return code;
     } else {
@@ -162,7 +165,7 @@ static int check_model(const struct kt_cli *cli, struct kt_checkpoint *model)
             path, strcmp(info.format, "gguf") == 0 ? "a GGUF file" : "what KT-Kernel packed");
     if (info.n_moe_layers > 0 && kt_checkpoint_moe_layer(model, 0, &layer, NULL) == KT_OK &&
         kt_checkpoint_moe(model, layer, &moe, NULL) == KT_OK &&
-        (*moe.stored_backend || moe.dtype[KT_GATE] == KT_DTYPE_I8))
+        (*moe.stored_backend || moe.dtype[kt_activation_first(moe.activation)] == KT_DTYPE_I8))
         return kt_cli_error(
             cli,
             "%s: experts are packed for a CPU here, which SGLang cannot load; give the folder that "
