@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_mtp.py [FAMILY...] - logits of the next-token blocks (MTP) of tiny random models.
 
-Transformers leaves these blocks out, but they end in a layer of the model's own kind. So for each family whose table
-has a line `mtp POSITION...`, a second model is opened whose last layer has the block's weights, and is given what the
-block makes of hidden states and tokens; the rest are the few formulas below. Row r is made of the hidden state of token
-r and of token r + 1; position p names row p - 1, which guesses the token behind token p. Writes mtp.f32: float32 logits
-[positions][vocabulary], in float64. Needs what make_expected.py needs.
+For each family whose table has a line `mtp POSITION...`. Transformers has an own model of Mellum's block, MtpModel; of
+others it leaves blocks out or gives them the hidden state behind the last norm, see the README of tools/engine/model.
+But they end in a layer of the model's own kind. So a second model is opened whose last layer has the block's weights,
+and is given what the block makes of hidden states and tokens; the rest are the few formulas below. Row r is made of the
+hidden state of token r and of token r + 1; position p names row p - 1, which guesses the token behind token p. Writes
+mtp.f32: float32 logits [positions][vocabulary], in float64. Needs what make_expected.py needs.
 """
 import json
 import pathlib
@@ -66,7 +67,25 @@ def run(model, tokens, given=None):
     return taken[0].double()
 
 
+def compute_by_transformers(table):
+    from transformers.cache_utils import MtpCache
+    from transformers.modeling_layers import MtpModel
+
+    tokens = torch.from_numpy(ids(table))[None]
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        make_expected.write_model(pathlib.Path(folder), table, table.config)
+        model = open_model(pathlib.Path(folder))
+        block = MtpModel.from_pretrained(model, dtype=torch.float64).eval()
+        hidden = model.model(tokens, use_cache=False).last_hidden_state
+        places = torch.arange(1, tokens.shape[1])[None]
+        out = block.forward_layer(0, hidden[:, :-1], places, MtpCache(config=model.config.get_mtp_config()),
+                                  input_ids=tokens[:, 1:])
+        return model.lm_head(out)[0].numpy()
+
+
 def compute(table):
+    if table.config["model_type"] == "mellum":
+        return compute_by_transformers(table)
     tensors = tensors_of(table)
     config, tokens, is_qwen = table.config, ids(table), "mtp.fc.weight" in tensors
     block = "mtp.layers.0." if is_qwen else f"model.layers.{config['num_hidden_layers']}."

@@ -118,7 +118,8 @@ void kt_mtp_close(struct kt_session *session)
     session->tail = NULL;
 }
 
-/* Qwen's blocks were trained on what the model's last norm gives, the others on what it is given. */
+/* Blocks named mtp, of Qwen and Mellum, were trained on what the model's last norm gives, the others on what
+ * it is given. */
 static enum kt_status read_hidden(const struct kt_model *m, const float *x, float *out)
 {
     uint64_t size = m->config.hidden_size;

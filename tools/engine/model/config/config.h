@@ -157,6 +157,8 @@ struct kt_engine_config {
     uint32_t n_layers;
     uint32_t n_skipped;             /**< layers behind them, which predict tokens after the next */
     bool has_mtp;                   /**< the first of these can be computed */
+    uint64_t block_window;          /**< of that block, as kt_layer_config.window */
+    bool has_dense_block;           /**< it has a dense network instead of experts */
     struct kt_layer_config *layers; /**< [n_layers + 1], that one the last */
     uint64_t vocabulary;            /**< by config.json; 0: it does not say */
     uint64_t hidden_size, context_length;

@@ -259,7 +259,10 @@ static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
     c->has_mtp = c->has_mtp && !c->family->skips_mtp && c->attention.growth.growth == KT_GROWTH_NONE;
     c->layers[c->n_layers] =
         (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
-                                 .dense = c->n_experts == 0,
+                                 .dense = c->n_experts == 0 || c->has_dense_block,
+                                 .window = c->block_window,
+                                 .rope = c->family->ropes_by_type && c->block_window ? KT_LAYER_ROPE_WINDOW
+                                                                                     : KT_LAYER_ROPE,
                                  .attention = c->attention,
                                  .norms = KT_NORMS_BEFORE};
 }
