@@ -383,14 +383,15 @@ enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_lay
     enum kt_status status = kt_layer_create(m->context, params, out, error);
     if (status != KT_OK)
         return status;
-    if (!own(m, (struct kt_owned){.kind = LAYER, .object = *out, .index = layer}))
+    uint64_t n = (KT_DOWN + 1 - kt_activation_first(params->activation)) * params->hidden_size *
+                 params->intermediate_size * params->n_experts;
+    if (!own(m, (struct kt_owned){.kind = LAYER, .object = *out, .index = layer, .n_weights = n}))
         return fail_memory(error);
     status = kt_layer_plan_checkpoint(*out, m->expert_source, layer, &plan, error);
     if (status != KT_OK)
         return status;
     add_plan(m, &plan, params->n_experts,
              kt_checkpoint_moe(m->expert_source, layer, &moe, NULL) == KT_OK && moe.stored_backend[0]);
-    uint64_t n = 3 * params->hidden_size * params->intermediate_size * params->n_experts;
     m->n_weights += n;
     m->n_expert_weights += n;
     m->expert_bytes += plan.nominal_size * params->n_experts;
@@ -504,8 +505,7 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
         if (status != KT_OK)
             return status;
         kt_layer_info(owned->object, &info);
-        count_weights(m, 3 * info.hidden_size * info.intermediate_size * info.n_experts, info.instruction,
-                      info.level);
+        count_weights(m, owned->n_weights, info.instruction, info.level);
         m->weight_size += info.packed_size;
     } else if (owned->kind == ATTENTION) {
         struct kt_attention *attention;
