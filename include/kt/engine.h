@@ -123,6 +123,16 @@ enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *c
                              struct kt_error *error);
 
 /**
+ * The same for a model of which only config.json is at hand, `size` bytes of JSON: its weights have the
+ * shapes that it says and the format that it names. params->experts must be NULL. KT_E_NOT_FOUND: the model
+ * can be computed as far as config.json says, but not how much memory it needs, because only the files of
+ * weights have their format.
+ */
+enum kt_status kt_model_plan_config(struct kt_context *context, const char *json, uint64_t size,
+                                    const struct kt_model_params *params, struct kt_model_plan *plan,
+                                    struct kt_error *error);
+
+/**
  * Loads a model. The context and the checkpoint must outlive it, because rows of the embedding are read from
  * the checkpoint. KT_E_UNSUPPORTED: the message names the family, setting or tensor; KT_E_FORMAT: sizes
  * contradict each other; KT_E_NOMEM: the message has the required and the available memory. This is checked

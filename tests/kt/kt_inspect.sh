@@ -108,6 +108,39 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
         says '^family:  *qwen3moe$'
         says_not 'cannot run it'
     done
+    # A model of which there is nothing but config.json.
+    config=$KT_TEST_SOURCE/tests/data/families/qwen3moe/config.json
+    kt inspect "$config" --config "$dir/whole.ini" --format json
+    exits 0
+    says '"family": "qwen3moe"'
+    says '"file_format": "config.json alone, no weights"'
+    awk -F'[:,]' '/^  "model_bytes"/ { all = $2 } /^  "(cache|model_weight|model_buffer|row|mapped)_bytes"/ { n++; sum += $2 }
+        END { exit n != 5 || sum != all || !all }' "$out" || fail "the parts must be the whole model"
+    mkdir "$dir/alone" && sed 's/"hidden_size": *[0-9]*/"hidden_size": 1000000/' "$config" >"$dir/alone/config.json"
+    kt inspect "$dir/alone" --config "$dir/whole.ini"
+    exits 0
+    says '^free memory: '
+    sed 's/"hidden_act": *"silu"/"hidden_act": "tanh"/' "$config" >"$dir/alone/config.json"
+    kt inspect "$dir/alone/config.json" --config "$dir/whole.ini"
+    exits 0
+    says "^kt generate cannot run it: config.json: the hidden_act 'tanh' is not computed"
+    sed 's/^{/{ "quantization_config": { "quant_method": "quark" },/' "$config" >"$dir/alone/config.json"
+    kt inspect "$dir/alone/config.json" --config "$dir/whole.ini"
+    exits 0
+    says "^The memory that it needs is not known: config.json: the sizes of weights that 'quark' quantized"
+    kt inspect "$dir/alone" --tensors
+    exits 1
+    warns 'no files of weights'
+    echo '{' >"$dir/alone/config.json"
+    kt inspect "$dir/alone" --config "$dir/whole.ini"
+    says '^kt generate cannot run it: config.json:'
+    # A dense model has linears, and is a whole model.
+    sed 's/ffn_\([a-z]*\)_exps/ffn_\1_expt/g' "$model" >"$dir/dense.gguf"
+    kt explain "$dir/dense.gguf" --config "$dir/whole.ini" --format csv
+    exits 0
+    kt explain "$dir/dense.gguf" --config "$dir/whole.ini" --layers 0
+    exits 1
+    warns 'holds no layer with experts'
     kt inspect "$model" --experts "$dir/gone.gguf"
     exits 1
     warns 'gone\.gguf'

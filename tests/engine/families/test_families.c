@@ -218,6 +218,34 @@ static void run_pieces(struct world *w, float *logits)
     compare(w, logits, TOLERANCE, "token by token");
 }
 
+/* The plan of config.json alone is that of the whole folder. */
+static void compare_plans(const struct world *w)
+{
+    struct kt_model_plan whole, alone;
+    struct kt_error error;
+    const void *json;
+    uint64_t size;
+    ck_ok(kt_checkpoint_file(w->checkpoint, "config.json", &json, &size, &ck_error));
+    ck_ok(kt_model_plan(w->context, w->checkpoint, NULL, &whole, &ck_error));
+    enum kt_status status = kt_model_plan_config(w->context, json, size, NULL, &alone, &error);
+    if (strcmp(w->family.name, "gemma4-e2b") == 0 || strcmp(w->family.name, "hunyuan-moe") == 0) {
+        ck_assert_int_eq(status, KT_E_NOT_FOUND); /* as wide as networks of the file are */
+        return;
+    }
+    ck_assert_msg(status == KT_OK, "%s: %s", w->family.name, error.message);
+    ck_assert_str_eq(alone.model.family, whole.model.family);
+    ck_assert_msg(alone.weight_size == whole.weight_size && alone.mapped_size == whole.mapped_size,
+                  "%s: config.json alone: weights of %llu and %llu bytes, not %llu and %llu", w->family.name,
+                  (unsigned long long)alone.weight_size, (unsigned long long)alone.mapped_size,
+                  (unsigned long long)whole.weight_size, (unsigned long long)whole.mapped_size);
+    ck_assert_uint_eq(alone.cache_size, whole.cache_size);
+    ck_assert_uint_eq(alone.buffer_size, whole.buffer_size);
+    ck_assert_uint_eq(alone.model.n_weights, whole.model.n_weights);
+    /* Tensors of the file have a byte each; routers may be float32 beside bfloat16. */
+    ck_assert_uint_le(alone.row_size, whole.row_size);
+    ck_assert_uint_le(whole.row_size, alone.row_size + alone.row_size / 4);
+}
+
 START_TEST(logits_are_those_of_transformers)
 {
     static const char *const files[N_FILES] = {"safetensors", "GGUF", "GGUF in float32"};
@@ -228,8 +256,10 @@ START_TEST(logits_are_those_of_transformers)
     for (int file = 0; file < (family_has_gguf(&w.family) ? N_FILES : GGUF); file++) {
         open_model(&w, (enum file)file, KT_DTYPE_F32);
         run_whole(&w, logits, files[file]);
-        if (file == SAFETENSORS)
+        if (file == SAFETENSORS) {
             run_pieces(&w, logits);
+            compare_plans(&w);
+        }
         close_model(&w);
     }
     free(logits);

@@ -113,7 +113,9 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
                 embedding);
     kt_end_name(c, "output_norm",
                 c->family->names.json_final_norm ? c->family->names.json_final_norm : "norm", norm);
-    enum kt_status status = kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
+    enum kt_status status = m->assumed
+                                ? kt_assume_numbers(m, c->vocabulary, c->hidden_size, &m->embedding, error)
+                                : kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
     if (status != KT_OK)
         return status;
     if (m->embedding.cols != c->hidden_size || m->embedding.rows > INT32_MAX)
@@ -126,11 +128,14 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
                               embedding, m->embedding.rows, c->vocabulary);
     kt_model_mark_weight(m, embedding, false);
     m->vocabulary = m->embedding.rows;
-    status = kt_checkpoint_weight(m->checkpoint, head, &view, &bias, error);
+    if (m->assumed)
+        status = c->ties ? KT_E_NOT_FOUND : KT_OK;
+    else
+        status = kt_checkpoint_weight(m->checkpoint, head, &view, &bias, error);
     bool has_head = status == KT_OK;
     if (!has_head && (status != KT_E_NOT_FOUND || (!c->is_gguf && !c->ties)))
         return status;
-    if (c->has_head_bias && (!has_head || !bias))
+    if (c->has_head_bias && !m->assumed && (!has_head || !bias))
         return kt_engine_fail(error, KT_E_FORMAT, "%s has no bias, which %s models have", head,
                               c->family->name);
     /* A head in the file counts, though config.json may tie it to the embedding: it need not be a copy. */
@@ -180,8 +185,9 @@ static enum kt_status load_rope(struct kt_model *m, struct kt_error *error)
 
 enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
 {
-    struct kt_checkpoint_info info;
-    kt_checkpoint_info(model->checkpoint, &info);
+    struct kt_checkpoint_info info = {.n_tensors = 0};
+    if (model->checkpoint)
+        kt_checkpoint_info(model->checkpoint, &info);
     model->used = kt_model_alloc(model, info.n_tensors, 1);
     model->blocks = kt_model_alloc(model, model->config.n_layers, sizeof(*model->blocks));
     if (!model->used || !model->blocks)
@@ -195,7 +201,7 @@ enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
         status = kt_block_load(model, i, &model->blocks[i], error);
     if (status == KT_OK && model->config.has_mtp)
         status = kt_mtp_load(model, error);
-    if (status == KT_OK)
+    if (status == KT_OK && !model->assumed)
         status = kt_refuse_biases(model, error);
-    return status == KT_OK ? kt_model_refuse_unused(model, error) : status;
+    return status == KT_OK && !model->assumed ? kt_model_refuse_unused(model, error) : status;
 }

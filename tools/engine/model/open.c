@@ -20,6 +20,7 @@ void kt_model_close(struct kt_model *model)
     kt_model_free_owned(model);
     kt_kv_destroy(model->mtp_kv);
     kt_kv_destroy(model->kv);
+    kt_assume_close(model);
     kt_engine_config_free(&model->config);
     free(model->logits);
     free(model);
@@ -103,8 +104,9 @@ static enum kt_status make_layers(struct kt_model *m, uint32_t first, uint32_t n
 static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_error *error)
 {
     uint32_t n = m->config.n_layers;
-    char fingerprint[34];
-    enum kt_status status = kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error);
+    char fingerprint[34] = "";
+    enum kt_status status =
+        m->checkpoint ? kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error) : KT_OK;
     if (status == KT_OK && m->expert_source != m->checkpoint) {
         fingerprint[16] = '+';
         status = kt_checkpoint_fingerprint(m->expert_source, fingerprint + 17, error);
@@ -181,7 +183,8 @@ static bool has_mtp_experts(const struct kt_model *m)
 {
     struct kt_moe_info info;
     uint32_t n = m->config.n_layers;
-    return m->config.layers[n].dense || kt_checkpoint_moe(m->expert_source, n, &info, NULL) == KT_OK;
+    return m->config.layers[n].dense || m->assumed ||
+           kt_checkpoint_moe(m->expert_source, n, &info, NULL) == KT_OK;
 }
 
 static void sum_up(struct kt_model *m)
@@ -200,12 +203,30 @@ static void sum_up(struct kt_model *m)
     plan->max_tokens = m->params.max_tokens;
 }
 
+/* Weights of a checkpoint, or, without one, those that config.json says. */
+struct source {
+    struct kt_checkpoint *checkpoint;
+    const char *json;
+    uint64_t size;
+};
+
+static enum kt_status read_config(const struct source *source, struct kt_model *m, struct kt_error *error)
+{
+    if (source->checkpoint)
+        return kt_engine_config_read(source->checkpoint, &m->config, error);
+    enum kt_status status = kt_engine_config_read_text(source->json, source->size, &m->config, error);
+    if (status == KT_OK && m->config.vocabulary == 0)
+        return kt_engine_fail(error, KT_E_FORMAT, "config.json has no vocab_size");
+    return status;
+}
+
 /* Makes all parts but those that are large, and sums up what these will take. */
-static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *checkpoint,
+static enum kt_status prepare(struct kt_context *context, const struct source *source,
                               const struct kt_model_params *params, struct kt_model *m,
                               struct kt_error *error)
 {
     struct kt_context_info info;
+    struct kt_checkpoint *checkpoint = source->checkpoint;
     struct kt_model_plan *plan = &m->plan;
     kt_context_info(context, &info);
     m->n_threads = info.n_threads;
@@ -213,12 +234,14 @@ static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *
     m->checkpoint = checkpoint;
     plan->n_nodes = info.n_nodes;
     plan->available = kt_memory_available();
-    enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
+    enum kt_status status = read_config(source, m, error);
     if (status == KT_OK) {
         plan->model.family = m->config.family->name;
         plan->model.context_length = m->config.context_length;
         status = take_params(m, params, error);
     }
+    if (status == KT_OK && !checkpoint)
+        status = kt_assume_open(m, source->json, source->size, error);
     m->expert_source = m->params.experts ? m->params.experts : checkpoint;
     if (status == KT_OK) {
         m->config.has_mtp = m->config.has_mtp && m->params.mtp && has_mtp_experts(m);
@@ -252,6 +275,20 @@ static enum kt_status check_memory(const struct kt_model_plan *plan, struct kt_e
         (double)plan->available / giga);
 }
 
+static enum kt_status make_plan(struct kt_context *context, const struct source *source,
+                                const struct kt_model_params *params, struct kt_model_plan *plan,
+                                struct kt_error *error)
+{
+    struct kt_model *m = calloc(1, sizeof(*m));
+    *plan = (struct kt_model_plan){.total = 0};
+    if (!m)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    enum kt_status status = prepare(context, source, params, m, error);
+    *plan = m->plan;
+    kt_model_close(m);
+    return status;
+}
+
 enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *checkpoint,
                              const struct kt_model_params *params, struct kt_model_plan *plan,
                              struct kt_error *error)
@@ -259,14 +296,19 @@ enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *c
     if (!context || !checkpoint || !plan)
         return kt_engine_fail(error, KT_E_INVALID,
                               "kt_model_plan: context, checkpoint and plan must not be NULL");
-    struct kt_model *m = calloc(1, sizeof(*m));
-    *plan = (struct kt_model_plan){.total = 0};
-    if (!m)
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    enum kt_status status = prepare(context, checkpoint, params, m, error);
-    *plan = m->plan;
-    kt_model_close(m);
-    return status;
+    return make_plan(context, &(struct source){.checkpoint = checkpoint}, params, plan, error);
+}
+
+enum kt_status kt_model_plan_config(struct kt_context *context, const char *json, uint64_t size,
+                                    const struct kt_model_params *params, struct kt_model_plan *plan,
+                                    struct kt_error *error)
+{
+    if (!context || !json || !plan)
+        return kt_engine_fail(error, KT_E_INVALID,
+                              "kt_model_plan_config: context, json and plan must not be NULL");
+    if (params && params->struct_size == sizeof(*params) && params->experts)
+        return kt_engine_fail(error, KT_E_INVALID, "kt_model_plan_config: params->experts must be NULL");
+    return make_plan(context, &(struct source){.json = json, .size = size}, params, plan, error);
 }
 
 /* A thread's part of `size` bytes, in whole pages. */
@@ -302,7 +344,7 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
     struct kt_model *m = calloc(1, sizeof(*m));
     if (!m)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    enum kt_status status = prepare(context, checkpoint, params, m, error);
+    enum kt_status status = prepare(context, &(struct source){.checkpoint = checkpoint}, params, m, error);
     if (status == KT_OK)
         status = check_memory(&m->plan, error);
     if (status == KT_OK)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c - kt inspect: what a checkpoint holds. */
+#include "tools/kt/checkpoint/alone.h"
 #include "tools/kt/checkpoint/linears.h"
 #include "tools/kt/checkpoint/checkpoint.h"
 #include "tools/kt/base/table.h"
@@ -306,12 +307,23 @@ const struct kt_cli_command kt_inspect_command =
     {.usage = "MODEL [OPTION]...",
      .about = "Shows the contents of a checkpoint (a GGUF file, or a folder of safetensors files): layers "
               "with experts, their shapes and formats, the bytes of each type, and the model's family, or "
-              "what is missing to run it. Only headers are read.",
+              "what is missing to run it. Only headers are read. Of a config.json without weights it shows "
+              "whether the model would run here, and how much memory it needs.",
      .options = rows,
      .arguments = "MODEL",
      .min_arguments = 1,
      .max_arguments = 1,
      .opens_checkpoint = true};
+
+static int inspect_alone(struct kt_cli *cli, const struct args *args, char *path)
+{
+    int code =
+        args->tensors || args->layers || args->experts
+            ? kt_cli_error(cli, "%s: there are no files of weights beside it, so no layers and tensors", path)
+            : kt_inspect_config(cli, path);
+    free(path);
+    return code;
+}
 
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
 {
@@ -320,6 +332,9 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
     struct kt_checkpoint *checkpoint, *experts = NULL;
     if (!kt_cli_parse(cli, &kt_inspect_command, argc, argv, &args))
         return cli->exit_code;
+    char *alone = kt_config_alone(cli, cli->arguments[0]);
+    if (alone)
+        return inspect_alone(cli, &args, alone);
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
     if (code != KT_EXIT_OK)
         return code;

@@ -272,3 +272,12 @@ bool kt_model_only_linears(const struct kt_checkpoint *checkpoint, const char *l
     return info.n_moe_layers == 0 && kt_checkpoint_linear_count(checkpoint) > 0 &&
            (!layers || strcmp(layers, "all") == 0);
 }
+
+bool kt_model_is_dense(const struct kt_checkpoint *checkpoint, const char *layers)
+{
+    struct kt_checkpoint_info info;
+    struct kt_moe_info moe;
+    kt_checkpoint_info(checkpoint, &info);
+    return info.n_moe_layers == 0 && *info.architecture && (!layers || strcmp(layers, "all") == 0) &&
+           kt_checkpoint_moe(checkpoint, 0, &moe, NULL) == KT_E_NOT_FOUND;
+}

@@ -48,5 +48,7 @@ bool kt_model_linear_routes(const struct kt_model_linear *linear);
 
 /* Is it a store of linears without any layer, all of which is asked for? layers: the option's text. */
 bool kt_model_only_linears(const struct kt_checkpoint *checkpoint, const char *layers);
+/* Is it a model, none of whose layers has experts, not even in a format that is not supported? */
+bool kt_model_is_dense(const struct kt_checkpoint *checkpoint, const char *layers);
 
 #endif

@@ -17,5 +17,8 @@ void kt_whole_family(const struct kt_cli *cli, struct kt_output *output, struct 
 /* Besides, the memory that the model takes by the context's backends, and how much of it a token reads. */
 void kt_whole_sizes(struct kt_output *output, struct kt_context *context, struct kt_checkpoint *checkpoint,
                     struct kt_checkpoint *experts);
+/* Of a config.json without weights: its family, the memory that it needs and that is free, and why it would
+ * not run. Returns an exit code: without libktengine nothing is known. */
+int kt_whole_config(const struct kt_cli *cli, struct kt_output *output, const char *json, uint64_t size);
 
 #endif

@@ -300,7 +300,8 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
     uint64_t *layers = NULL;
     size_t n = 0;
     int code = KT_EXIT_OK;
-    if (!kt_model_only_linears(sources->experts, args->layers))
+    if (!kt_model_only_linears(sources->experts, args->layers) &&
+        !kt_model_is_dense(sources->experts, args->layers))
         code = kt_model_layers(cli, sources->experts, "layers", args->layers, &layers, &n);
     if (code != KT_EXIT_OK)
         return code;

@@ -37,7 +37,7 @@ enum kt_status kt_check_bias(const struct kt_model *m, uint32_t layer, const cha
     uint64_t index;
     kt_weight_name(m, layer, gguf, json, name);
     snprintf(name + strlen(name), 8, ".bias");
-    if (m->config.attention.biases == KT_BIASES_ANY)
+    if (m->config.attention.biases == KT_BIASES_ANY || m->assumed)
         return KT_OK;
     bool is_there = kt_checkpoint_find(m->checkpoint, name, &index, NULL) == KT_OK;
     if (wanted && !is_there)

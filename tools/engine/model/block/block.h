@@ -59,6 +59,7 @@ struct kt_model {
     struct kt_context *context;
     struct kt_checkpoint *checkpoint;
     struct kt_checkpoint *expert_source; /**< the same, or another one */
+    struct kt_assumed *assumed;          /**< NULL; else there is no checkpoint, and weights are assumed */
     struct kt_engine_config config;
     struct kt_model_params params; /**< with defaults filled in */
     uint64_t vocabulary;
@@ -262,6 +263,24 @@ enum kt_status kt_model_plan_attention(struct kt_model *model, struct kt_kv *kv,
 void kt_model_need(struct kt_model *model, enum kt_buffer buffer, uint64_t width);
 /** A thread is to have so many bytes of scratch at least. */
 void kt_model_need_scratch(struct kt_model *model, uint64_t size);
+
+/* assume.c: of a model without a checkpoint. Views last until the next one is made. */
+
+enum kt_status kt_assume_open(struct kt_model *model, const char *json, uint64_t size,
+                              struct kt_error *error);
+void kt_assume_close(struct kt_model *model);
+/** Zeros in the format of weights that are not quantized. */
+enum kt_status kt_assume_numbers(struct kt_model *model, uint64_t rows, uint64_t cols, struct kt_view *view,
+                                 struct kt_error *error);
+/** The same in the format of linears, for matrices that are none. */
+enum kt_status kt_assume_heads(struct kt_model *model, uint64_t rows, uint64_t cols, struct kt_view *view,
+                               struct kt_error *error);
+/** What a linear and a layer's experts would take. */
+enum kt_status kt_assume_linear(struct kt_model *model, uint64_t rows, uint64_t cols,
+                                struct kt_linear *linear, struct kt_plan *plan, struct kt_error *error);
+void kt_assume_params(const struct kt_model *model, struct kt_layer_params *params);
+enum kt_status kt_assume_experts(struct kt_model *model, const struct kt_layer_params *params,
+                                 struct kt_layer *layer, struct kt_plan *plan, struct kt_error *error);
 
 /** A weight of rows x cols and its bias, which may be NULL; KT_E_FORMAT: it has other sizes. */
 enum kt_status kt_find_weight(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,

@@ -74,7 +74,7 @@ static bool has_weight(const struct kt_model *m, uint32_t layer, const char *ggu
     char name[KT_WEIGHT_NAME];
     struct kt_view view;
     kt_weight_name(m, layer, gguf, json, name);
-    return kt_checkpoint_weight(m->checkpoint, name, &view, NULL, NULL) != KT_E_NOT_FOUND;
+    return m->checkpoint && kt_checkpoint_weight(m->checkpoint, name, &view, NULL, NULL) != KT_E_NOT_FOUND;
 }
 
 static enum kt_status load_projections(struct kt_model *m, uint32_t layer, struct delta *d,

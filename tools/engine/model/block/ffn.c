@@ -36,7 +36,11 @@ static enum kt_status load_network(struct kt_model *m, const char names[3][KT_WE
 {
     struct kt_view view;
     uint64_t hidden = m->config.hidden_size;
-    enum kt_status status = kt_checkpoint_weight(m->checkpoint, names[0], &view, NULL, error);
+    if (m->assumed && width == 0)
+        return kt_engine_fail(error, KT_E_NOT_FOUND, "the width of %s is in the files of weights only",
+                              names[0]);
+    enum kt_status status = m->assumed ? kt_assume_numbers(m, both ? 2 * width : width, hidden, &view, error)
+                                       : kt_checkpoint_weight(m->checkpoint, names[0], &view, NULL, error);
     if (status != KT_OK)
         return status;
     uint64_t rows = both ? view.rows / 2 : view.rows;
@@ -84,7 +88,7 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
     const struct kt_engine_config *c = &m->config;
     const struct kt_family_names *names = &c->family->names;
     const char *router = names->json_router ? names->json_router : "mlp.gate";
-    const float *bias;
+    const float *bias = NULL;
     struct kt_view view;
     char name[KT_WEIGHT_NAME];
     /* Its exact name, as the scale beside it may be that of its input. */
@@ -92,7 +96,7 @@ static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_
     if (c->is_gguf && c->router.scales_input)
         strcat(name, ".weight");
     enum kt_status status = kt_load_exact(m, name, router_size(c), c->hidden_size, &ffn->router, error);
-    if (status == KT_OK)
+    if (status == KT_OK && !m->assumed)
         status = kt_checkpoint_weight(m->checkpoint, name, &view, &bias, error);
     if (status == KT_OK && bias) {
         snprintf(name + strlen(name), 6, ".bias");
@@ -181,7 +185,9 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
         status = load_shared(m, layer, ffn, error);
     else if (status == KT_OK && c->has_dense_beside)
         status = load_layer_network(m, layer, ffn, error);
-    if (status == KT_OK)
+    if (m->assumed)
+        kt_assume_params(m, &params);
+    else if (status == KT_OK)
         status = kt_checkpoint_layer_params(m->expert_source, kt_file_layer(c, layer), &params, error);
     if (status != KT_OK)
         return status;
@@ -190,7 +196,7 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
                               "layer %u has %u experts of a hidden size of %" PRIu64
                               ", the configuration says %u and %" PRIu64,
                               layer, params.n_experts, params.hidden_size, c->n_experts, c->hidden_size);
-    status = c->has_expert_biases ? check_biases(m, layer, ffn, error) : KT_OK;
+    status = c->has_expert_biases && !m->assumed ? check_biases(m, layer, ffn, error) : KT_OK;
     if (status != KT_OK)
         return status;
     if (c->gating == KT_GATING_GELU)
@@ -208,7 +214,8 @@ static enum kt_status load_dense(struct kt_model *m, uint32_t layer, struct kt_f
     struct kt_moe_info info;
     uint64_t number = kt_file_layer(&m->config, layer), parts = m->config.family->parts;
     bool is_first = parts == 0 || layer % parts == 0;
-    if (m->config.n_experts > 0 && is_first && kt_checkpoint_moe(m->checkpoint, number, &info, NULL) == KT_OK)
+    if (m->config.n_experts > 0 && m->checkpoint && is_first &&
+        kt_checkpoint_moe(m->checkpoint, number, &info, NULL) == KT_OK)
         return kt_engine_fail(error, KT_E_FORMAT,
                               "layer %u has %u experts, but is dense by the configuration", layer,
                               info.n_experts);

@@ -34,7 +34,9 @@ enum kt_status kt_inputs_load(struct kt_model *m, struct kt_error *error)
     kt_end_name(c, "per_layer_token_embd", "embed_tokens_per_layer", table);
     kt_end_name(c, "per_layer_model_proj", "per_layer_model_projection", projection);
     kt_end_name(c, "per_layer_proj_norm", "per_layer_projection_norm", norm);
-    enum kt_status status = kt_checkpoint_weight(m->checkpoint, table, &inputs->table, NULL, error);
+    enum kt_status status = m->assumed
+                                ? kt_assume_numbers(m, m->vocabulary, width, &inputs->table, error)
+                                : kt_checkpoint_weight(m->checkpoint, table, &inputs->table, NULL, error);
     if (status == KT_OK && (inputs->table.cols != width || inputs->table.rows < m->vocabulary))
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s has %" PRIu64 " rows of %" PRIu64 " numbers; %" PRIu64

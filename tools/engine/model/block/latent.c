@@ -62,6 +62,8 @@ static enum kt_status find_heads(struct kt_model *m, uint32_t layer, const char 
     kt_weight_name(m, layer, gguf, json, name);
     *source = (struct kt_heads_source){.stride = rows};
     enum kt_status status = kt_find_weight(m, name, n, cols, &source->view, &bias, error);
+    if (status == KT_OK && m->assumed)
+        status = kt_assume_heads(m, n, cols, &source->view, error);
     if (status != KT_OK)
         return status;
     if (bias)

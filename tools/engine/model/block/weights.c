@@ -102,7 +102,7 @@ void kt_model_need_scratch(struct kt_model *m, uint64_t size)
 void kt_model_mark_used(struct kt_model *m, const char *tensor)
 {
     uint64_t index;
-    if (kt_checkpoint_find(m->checkpoint, tensor, &index, NULL) == KT_OK)
+    if (m->checkpoint && kt_checkpoint_find(m->checkpoint, tensor, &index, NULL) == KT_OK)
         m->used[index] = 1;
 }
 
@@ -116,6 +116,8 @@ void kt_model_mark_weight(struct kt_model *m, const char *name, bool is_matrix)
         snprintf(part, sizeof(part), "%s%s", name, parts[i]);
         kt_model_mark_used(m, part);
     }
+    if (!m->checkpoint)
+        return;
     kt_checkpoint_info(m->checkpoint, &info);
     for (uint64_t i = 0; i < info.n_tensors && is_matrix; i++) {
         struct kt_tensor_info tensor;
@@ -219,6 +221,12 @@ enum kt_status kt_model_refuse_unused(const struct kt_model *m, struct kt_error 
 enum kt_status kt_find_weight(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_view *view, const float **bias, struct kt_error *error)
 {
+    if (m->assumed && bias)
+        *bias = NULL;
+    if (m->assumed && name[strlen(name) - 1] == '.')
+        return kt_engine_fail(error, KT_E_NOT_FOUND, "config.json has no name for a weight of layers");
+    if (m->assumed)
+        return kt_assume_numbers(m, rows, cols, view, error);
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, name, view, bias, error);
     if (status == KT_OK && (view->rows != rows || view->cols != cols))
         return kt_engine_fail(error, KT_E_FORMAT,
@@ -237,7 +245,7 @@ enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t ro
     float *numbers = kt_model_alloc(m, rows * cols, sizeof(*numbers));
     if (!numbers)
         return kt_engine_fail(error, KT_E_NOMEM, "%s: no memory for it", name);
-    for (uint64_t r = 0; r < rows && status == KT_OK; r++)
+    for (uint64_t r = 0; r < rows && !m->assumed && status == KT_OK; r++)
         status = kt_view_row(&view, r, numbers + r * cols, error);
     if (status != KT_OK)
         return status;
@@ -293,7 +301,7 @@ enum kt_status kt_load_exact(struct kt_model *m, const char *name, uint64_t rows
     struct kt_view view;
     enum kt_status status = kt_find_weight(m, name, rows, cols, &view, NULL, error);
     weight->dtype = KT_DTYPE_BF16;
-    if (status == KT_OK)
+    if (status == KT_OK && !m->assumed)
         status = read_exact(&view, weight, NULL, error);
     if (status != KT_OK)
         return status;
@@ -301,7 +309,8 @@ enum kt_status kt_load_exact(struct kt_model *m, const char *name, uint64_t rows
     void *numbers = kt_model_alloc(m, rows, weight->row_size);
     if (!numbers)
         return kt_engine_fail(error, KT_E_NOMEM, "%s: no memory for it", name);
-    status = read_exact(&view, weight, numbers, error);
+    if (!m->assumed)
+        status = read_exact(&view, weight, numbers, error);
     kt_model_mark_weight(m, name, false);
     weight->data = numbers;
     return status;
@@ -359,10 +368,12 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     owned.object = linear;
     if (!own(m, owned))
         return fail_memory(error);
-    status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
+    status = m->assumed ? kt_assume_linear(m, rows, cols, linear, &plan, error)
+                        : kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
     if (status != KT_OK)
         return status;
-    add_plan(m, &plan, 1, kt_checkpoint_linear_find(m->checkpoint, name, &stored, NULL) == KT_OK);
+    add_plan(m, &plan, 1,
+             m->checkpoint && kt_checkpoint_linear_find(m->checkpoint, name, &stored, NULL) == KT_OK);
     m->n_weights += rows * cols;
     m->dense_bytes += plan.nominal_size;
     kt_model_mark_weight(m, name, true);
@@ -387,11 +398,13 @@ enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_lay
                  params->intermediate_size * params->n_experts;
     if (!own(m, (struct kt_owned){.kind = LAYER, .object = *out, .index = layer, .n_weights = n}))
         return fail_memory(error);
-    status = kt_layer_plan_checkpoint(*out, m->expert_source, layer, &plan, error);
+    status = m->assumed ? kt_assume_experts(m, params, *out, &plan, error)
+                        : kt_layer_plan_checkpoint(*out, m->expert_source, layer, &plan, error);
     if (status != KT_OK)
         return status;
     add_plan(m, &plan, params->n_experts,
-             kt_checkpoint_moe(m->expert_source, layer, &moe, NULL) == KT_OK && moe.stored_backend[0]);
+             m->expert_source && kt_checkpoint_moe(m->expert_source, layer, &moe, NULL) == KT_OK &&
+                 moe.stored_backend[0]);
     m->n_weights += n;
     m->n_expert_weights += n;
     m->expert_bytes += plan.nominal_size * params->n_experts;

@@ -474,6 +474,8 @@ static bool has_tensor(struct kt_checkpoint *checkpoint, const char *name)
 /* Models that see images, too, have their language model under another name. */
 static const char *find_stem(struct kt_settings *s)
 {
+    if (!s->checkpoint)
+        return "model.";
     if (has_tensor(s->checkpoint, "model.language_model.embed_tokens.weight"))
         return "model.language_model.";
     if (has_tensor(s->checkpoint, "language_model.model.embed_tokens.weight"))
@@ -505,47 +507,65 @@ static void spread(struct kt_engine_config *c)
     }
 }
 
+static void read_all(struct kt_settings *s, struct kt_engine_config *c)
+{
+    c->family = kt_family_find(s->architecture, s->is_gguf);
+    c->defaults = kt_defaults_find(s);
+    if (!c->family) {
+        kt_settings_fail(
+            s, KT_E_UNSUPPORTED,
+            "models of the family '%.60s' are not computed; Families in README.md has those that are",
+            s->architecture);
+    } else {
+        refuse_coding(s);
+        s->own_names = c->family->own_names;
+        c->json_stem = c->family->names.json_stem ? c->family->names.json_stem : find_stem(s);
+        c->pairing = s->is_gguf ? c->family->gguf_pairing : c->family->json_pairing;
+        read_common(s, c);
+        read_rope(s, c);
+    }
+    if (s->status == KT_OK && c->family->read)
+        c->family->read(s, c);
+    if (s->status == KT_OK && c->proportional > 0)
+        make_divisors(s, c);
+    if (s->status == KT_OK)
+        spread(c);
+    if (s->status == KT_OK && c->family->read_layers)
+        c->family->read_layers(s, c);
+    if (s->status == KT_OK)
+        kt_engine_config_check_skipped(s, c);
+    check(s, c);
+    if (s->status == KT_OK)
+        refuse(s, c);
+}
+
+/* Closes the settings. */
+static enum kt_status read_opened(struct kt_settings *s, struct kt_engine_config *c)
+{
+    const struct kt_rope_params rope = KT_ROPE_PARAMS_INIT;
+    *c = (struct kt_engine_config){.is_gguf = s->is_gguf, .rope = rope, .window_rope = rope};
+    if (s->status == KT_OK)
+        read_all(s, c);
+    kt_settings_close(s);
+    if (s->status != KT_OK)
+        kt_engine_config_free(c);
+    return s->status;
+}
+
 enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *c,
                                      struct kt_error *error)
 {
-    const struct kt_rope_params rope = KT_ROPE_PARAMS_INIT;
     struct kt_settings s;
-    enum kt_status status = kt_settings_open(&s, checkpoint, error);
-    *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope, .window_rope = rope};
-    if (status != KT_OK)
-        return status;
-    c->family = kt_family_find(s.architecture, s.is_gguf);
-    c->defaults = kt_defaults_find(&s);
-    if (!c->family) {
-        kt_settings_fail(
-            &s, KT_E_UNSUPPORTED,
-            "models of the family '%.60s' are not computed; Families in README.md has those that are",
-            s.architecture);
-    } else {
-        refuse_coding(&s);
-        s.own_names = c->family->own_names;
-        c->json_stem = c->family->names.json_stem ? c->family->names.json_stem : find_stem(&s);
-        c->pairing = s.is_gguf ? c->family->gguf_pairing : c->family->json_pairing;
-        read_common(&s, c);
-        read_rope(&s, c);
-    }
-    if (s.status == KT_OK && c->family->read)
-        c->family->read(&s, c);
-    if (s.status == KT_OK && c->proportional > 0)
-        make_divisors(&s, c);
-    if (s.status == KT_OK)
-        spread(c);
-    if (s.status == KT_OK && c->family->read_layers)
-        c->family->read_layers(&s, c);
-    if (s.status == KT_OK)
-        kt_engine_config_check_skipped(&s, c);
-    check(&s, c);
-    if (s.status == KT_OK)
-        refuse(&s, c);
-    kt_settings_close(&s);
-    if (s.status != KT_OK)
-        kt_engine_config_free(c);
-    return s.status;
+    (void)kt_settings_open(&s, checkpoint, error);
+    return read_opened(&s, c);
+}
+
+enum kt_status kt_engine_config_read_text(const char *json, uint64_t size, struct kt_engine_config *c,
+                                          struct kt_error *error)
+{
+    struct kt_settings s;
+    (void)kt_settings_open_text(&s, json, size, error);
+    return read_opened(&s, c);
 }
 
 void kt_engine_config_free(struct kt_engine_config *config)

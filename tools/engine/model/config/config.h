@@ -275,6 +275,9 @@ const struct kt_defaults *kt_defaults_find(const struct kt_settings *settings);
 /** Frees what it allocated if it fails; else kt_engine_config_free does. */
 enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *config,
                                      struct kt_error *error);
+/** The same of a config.json without a checkpoint. */
+enum kt_status kt_engine_config_read_text(const char *json, uint64_t size, struct kt_engine_config *config,
+                                          struct kt_error *error);
 void kt_engine_config_free(struct kt_engine_config *config);
 
 /* What families call, parts.c. */

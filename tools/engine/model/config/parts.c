@@ -245,7 +245,7 @@ void kt_engine_config_cap_logits(struct kt_settings *s, struct kt_engine_config 
 static bool has_tensor(const struct kt_settings *s, const char *name)
 {
     uint64_t index;
-    return kt_checkpoint_find(s->checkpoint, name, &index, NULL) == KT_OK;
+    return s->checkpoint && kt_checkpoint_find(s->checkpoint, name, &index, NULL) == KT_OK;
 }
 
 static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)

@@ -241,14 +241,9 @@ void kt_settings_text(struct kt_settings *s, const char *gguf, const char *json,
 
 /* ---- opening ---- */
 
-static enum kt_status open_json(struct kt_settings *s)
+static enum kt_status read_json(struct kt_settings *s, const void *data, uint64_t size)
 {
-    const void *data;
-    uint64_t size;
     json_error_t place;
-    enum kt_status status = kt_checkpoint_file(s->checkpoint, "config.json", &data, &size, s->error);
-    if (status != KT_OK)
-        return status;
     s->root = json_loadb(data, size, JSON_ALLOW_NUL, &place);
     if (!s->root)
         return kt_engine_fail(s->error, KT_E_FORMAT, "config.json:%d: %s", place.line, place.text);
@@ -268,8 +263,21 @@ enum kt_status kt_settings_open(struct kt_settings *s, struct kt_checkpoint *che
                               .error = error};
     kt_checkpoint_info(checkpoint, &info);
     s->architecture = info.architecture;
-    if (!s->is_gguf)
-        s->status = open_json(s);
+    if (!s->is_gguf) {
+        const void *data;
+        uint64_t size;
+        s->status = kt_checkpoint_file(s->checkpoint, "config.json", &data, &size, s->error);
+        if (s->status == KT_OK)
+            s->status = read_json(s, data, size);
+    }
+    return s->status;
+}
+
+enum kt_status kt_settings_open_text(struct kt_settings *s, const char *json, uint64_t size,
+                                     struct kt_error *error)
+{
+    *s = (struct kt_settings){.architecture = "?", .error = error};
+    s->status = read_json(s, json, size);
     return s->status;
 }
 

@@ -21,7 +21,7 @@ struct kt_own_name {
 };
 
 struct kt_settings {
-    struct kt_checkpoint *checkpoint;
+    struct kt_checkpoint *checkpoint; /**< NULL: there is config.json only */
     bool is_gguf;
     const char *architecture; /**< of a GGUF file, or the class of config.json */
     json_t *root;             /**< of config.json */
@@ -36,6 +36,9 @@ struct kt_settings {
 
 enum kt_status kt_settings_open(struct kt_settings *settings, struct kt_checkpoint *checkpoint,
                                 struct kt_error *error);
+/** Those of a config.json without a checkpoint. */
+enum kt_status kt_settings_open_text(struct kt_settings *settings, const char *json, uint64_t size,
+                                     struct kt_error *error);
 void kt_settings_close(struct kt_settings *settings);
 
 bool kt_settings_has(struct kt_settings *settings, const char *gguf, const char *json);
