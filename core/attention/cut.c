@@ -6,19 +6,20 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return a / b + (a % b != 0);
 }
 
-void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_queries, uint64_t position,
-                           uint32_t n_tokens, struct kt_attention_cut *cut)
+void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_queries,
+                           const struct kt_attention_item *item, struct kt_attention_cut *cut)
 {
     uint32_t heads = shape->n_heads < max_queries ? shape->n_heads : max_queries;
     *cut = (struct kt_attention_cut){
-        .position = position,
+        .position = item->position,
         .window = shape->window,
-        .n_tokens = n_tokens,
+        .first_key = item->first_key,
+        .n_tokens = item->n_tokens,
         .n_heads = shape->n_heads,
         .tile_heads = divide_up(shape->n_heads, divide_up(shape->n_heads, heads)),
     };
     cut->tile_tokens = max_queries / cut->tile_heads;
-    cut->n_tiles = divide_up(n_tokens, cut->tile_tokens) * divide_up(cut->n_heads, cut->tile_heads);
+    cut->n_tiles = divide_up(item->n_tokens, cut->tile_tokens) * divide_up(cut->n_heads, cut->tile_heads);
 }
 
 void kt_attention_cut_tile(const struct kt_attention_cut *cut, uint32_t tile, struct kt_attention_tile *out)
@@ -31,6 +32,7 @@ void kt_attention_cut_tile(const struct kt_attention_cut *cut, uint32_t tile, st
     heads = heads < cut->tile_heads ? heads : cut->tile_heads;
     uint64_t first = position >= cut->window ? position - cut->window + 1 : 0;
     uint64_t end = position + tokens;
+    first = first > cut->first_key ? first : cut->first_key;
     *out = (struct kt_attention_tile){
         .token = token,
         .n_tokens = tokens,

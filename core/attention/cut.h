@@ -21,7 +21,7 @@ enum kt_attention_part { KT_PART_CHUNK = 1, KT_PART_SPAN = KT_ATTENTION_SPAN, KT
 /* An item of a forward, of one head of keys. */
 struct kt_attention_cut {
     uint64_t position;
-    uint64_t window;
+    uint64_t window, first_key;
     uint32_t n_tokens, n_heads;
     uint32_t tile_tokens, tile_heads;
     uint32_t n_tiles;
@@ -36,8 +36,8 @@ struct kt_attention_tile {
     uint64_t chunk, end_chunk;
 };
 
-void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_queries, uint64_t position,
-                           uint32_t n_tokens, struct kt_attention_cut *cut);
+void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_queries,
+                           const struct kt_attention_item *item, struct kt_attention_cut *cut);
 
 void kt_attention_cut_tile(const struct kt_attention_cut *cut, uint32_t tile, struct kt_attention_tile *out);
 

@@ -335,6 +335,10 @@ static enum kt_status check_item(const struct kt_attention *attention, const str
                        "more are reserved",
                        attention->name, i, item->n_tokens, (unsigned long long)item->position,
                        (unsigned long long)sequence->tokens, (unsigned long long)sequence->reserved);
+    if (item->first_key % KT_KV_PAGE != 0 || item->first_key > item->position)
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: item %u: first_key is %u; multiples of %d up to the position %llu are possible",
+                       attention->name, i, item->first_key, KT_KV_PAGE, (unsigned long long)item->position);
     if (!kt_is_aligned(item->queries, kt_element_size(batch->query_dtype)) ||
         !kt_is_aligned(item->output, kt_element_size(batch->output_dtype)))
         return kt_fail(
@@ -419,8 +423,8 @@ static void prepare(struct run *run)
     run->tiles = 0;
     for (uint32_t i = 0; i < run->batch->n_items; i++) {
         const struct kt_attention_item *item = &run->batch->items[i];
-        kt_attention_cut_make(&attention->layout.shape, attention->layout.max_queries, item->position,
-                              item->n_tokens, &attention->cut[i]);
+        kt_attention_cut_make(&attention->layout.shape, attention->layout.max_queries, item,
+                              &attention->cut[i]);
         run->tiles += attention->cut[i].n_tiles;
     }
     count_tasks(run, KT_PART_ALL);

@@ -3,7 +3,8 @@
  * kt/attention.h - attention over the keys and values of a cache (<kt/kv.h>): many sequences at once, prompts
  * and decoding mixed. Part of <kt/kt.h>, which includes it and describes what all functions have in common.
  *
- *     s_j = scale * (q . k_j)              keys j = i - window + 1 .. i of a query at position i
+ *     s_j = scale * (q . k_j)              keys j = i - window + 1 .. i of a query at position i, from
+ *                                          first_key of its item on
  *     s_j = softcap * tanh(s_j / softcap)  if there is a softcap
  *     p_j = exp(s_j) / (sum_j exp(s_j) + exp(sink))
  *     o   = sum_j p_j v_j
@@ -74,7 +75,7 @@ struct kt_attention_item {
     const struct kt_kv_sequence *sequence; /**< of the cache of kt_attention_create */
     uint64_t position;                     /**< of the first query; all must be committed or reserved */
     uint32_t n_tokens;                     /**< 0 does nothing */
-    uint32_t reserved;
+    uint32_t first_key; /**< keys before it are not seen: a multiple of KT_KV_PAGE, `position` at most */
     const void *queries;
     void *output; /**< must not overlap its queries (KT_E_INVALID) or other data of the batch */
 };

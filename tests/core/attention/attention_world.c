@@ -48,7 +48,7 @@ struct kt_attention_params world_params(const struct world *world)
     params.window = shape->window;
     params.softcap = shape->softcap;
     params.sinks = world->sinks;
-    params.max_sequences = 9;
+    params.max_sequences = 16;
     params.name = "blk.0.attn";
     return params;
 }

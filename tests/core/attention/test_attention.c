@@ -110,7 +110,7 @@ LANES_CLONES static void add_value(const float *value, double weight, uint32_t n
  * rounding of its query makes of each product and float32 of the sum, a weight by that, its exp and its
  * rounding, an output by those. */
 static void define(const struct world *world, const float *numbers, uint32_t h, uint64_t position,
-                   const float *keys, const float *values, double *out, double *bound)
+                   uint64_t first_key, const float *keys, const float *values, double *out, double *bound)
 {
     const struct shape *shape = world->shape;
     uint32_t kv_head = h / (shape->n_heads / shape->kv_heads);
@@ -119,6 +119,7 @@ static void define(const struct world *world, const float *numbers, uint32_t h, 
     uint64_t value_head = shape->latent ? kv_head * shape->key_size : kv_head * shape->value_size;
     const float *v = shape->latent ? keys : values;
     uint64_t first = shape->window && position >= shape->window ? position - shape->window + 1 : 0;
+    first = first > first_key ? first : first_key;
     uint64_t n = position + 1 - first;
     double *score = malloc(n * sizeof *score), max = -INFINITY, off = 0;
     const struct rounding rounding = find_rounding(world);
@@ -162,8 +163,8 @@ static void check(const struct world *world, const struct request *request, cons
     for (uint32_t t = 0; t < item->n_tokens; t += t + 40 < item->n_tokens ? 37 : 1)
         for (uint32_t h = 0; h<shape->n_heads; h += shape->n_heads> 20 ? 7 : 1) {
             uint64_t at = (uint64_t)t * shape->n_heads + h;
-            define(world, request->queries + at * shape->key_size, h, item->position + t, keys, values,
-                   expected, bound);
+            define(world, request->queries + at * shape->key_size, h, item->position + t, item->first_key,
+                   keys, values, expected, bound);
             for (uint32_t c = 0; c < shape->value_size; c++) {
                 double got = (double)request->output[at * shape->value_size + c];
                 if (fabs(got - expected[c]) <= bound[c])
@@ -186,11 +187,14 @@ static bool is_left_out(int i)
 
 #define SEQUENCE 2700
 
-/* One batch with decodes at the ends of blocks, pages, chunks and spans, and prompts across them. */
+/* One batch with decodes at the ends of blocks, pages, chunks and spans, prompts across them, and queries
+ * that see no keys before a page, a chunk or a span. */
 static const struct {
     uint64_t position;
-    uint32_t n_tokens;
-} pieces[] = {{0, 1}, {15, 1}, {63, 2}, {255, 1}, {256, 1}, {2047, 2}, {2690, 1}, {100, 70}, {240, 0}};
+    uint32_t n_tokens, first_key;
+} pieces[] = {{0, 1, 0},       {15, 1, 0},     {63, 2, 0},   {255, 1, 0},   {256, 1, 0},
+              {2047, 2, 0},    {2690, 1, 0},   {100, 70, 0}, {240, 0, 0},   {128, 1, 128},
+              {2400, 1, 2048}, {2600, 3, 192}, {70, 60, 64}, {500, 20, 448}};
 
 START_TEST(every_shape)
 {
@@ -203,6 +207,8 @@ START_TEST(every_shape)
         struct request request[COUNT(pieces)];
         for (size_t i = 0; i < COUNT(pieces); i++)
             request[i] = world_ask(&world, sequence, pieces[i].position, pieces[i].n_tokens);
+        for (size_t i = 0; i < COUNT(pieces); i++)
+            request[i].item.first_key = pieces[i].first_key;
         world_run(&world, request, COUNT(pieces));
         float *keys = world_read(&world, sequence, 0, SEQUENCE);
         float *values = shape->latent ? NULL : world_read(&world, sequence, 1, SEQUENCE);

@@ -160,7 +160,12 @@ START_TEST(wrong_batches)
     items[0].n_tokens = 11;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_STATE,
              "11 tokens from position 90 on; the sequence has 67 tokens, and 33 more are reserved");
-    items[0].n_tokens = 10, items[0].sequence = foreign;
+    items[0].n_tokens = 10, items[0].first_key = 32;
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
+             "item 0: first_key is 32; multiples of 64 up to the position 90");
+    items[0].first_key = 128;
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "first_key is 128");
+    items[0].first_key = 0, items[0].sequence = foreign;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "of another cache");
     items[0].sequence = sequence, items[0].output = request.queries + 9;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
