@@ -45,9 +45,9 @@ static void describe(const struct kt_engine_config *c, FILE *out)
     fprintf(out, "identities %u shared %d %d biases %d %d widths %llu %llu\n", c->n_identities, c->has_shared,
             c->gates_shared, c->has_expert_biases, c->has_mlp_biases, (unsigned long long)c->dense_width,
             (unsigned long long)c->shared_width);
-    fprintf(out, "router near %g input %d %d scales %d head %d gating %u\n", (double)c->router.near,
-            c->router.scales_input, c->router.weighs_input, c->router.has_expert_scales, c->has_head_bias,
-            c->gating);
+    fprintf(out, "router near %g cap %g input %d %d scales %d head %d gating %u\n", (double)c->router.near,
+            (double)c->router.cap, c->router.scales_input, c->router.weighs_input,
+            c->router.has_expert_scales, c->has_head_bias, c->gating);
     fprintf(out, "norm %u %d parallel %d embedding %g logits %g %g beside %d scales %d inputs %u part %g\n",
             c->norm, c->norm_biases, c->is_parallel, (double)c->embedding_scale, (double)c->logits_scale,
             (double)c->logits_cap, c->has_dense_beside, c->has_layer_scales, c->input_size, c->proportional);
@@ -57,8 +57,9 @@ static void describe(const struct kt_engine_config *c, FILE *out)
                 (unsigned long long)c->layers[i].window);
     for (uint32_t i = 0; i <= c->n_layers; i++) {
         const struct kt_residual_config *r = c->layers[i].residual;
-        fprintf(out, "layer's rope %u shares %u norms %u kept %d %d residual %g %g %g %g", c->layers[i].rope,
-                c->layers[i].shares, c->layers[i].norms, c->layers[i].postpones, c->layers[i].adds_kept,
+        fprintf(out, "layer's rope %u chunk %llu shares %u norms %u kept %d %d residual %g %g %g %g",
+                c->layers[i].rope, (unsigned long long)c->layers[i].chunk, c->layers[i].shares,
+                c->layers[i].norms, c->layers[i].postpones, c->layers[i].adds_kept,
                 (double)r[0].keep, (double)r[0].add, (double)r[1].keep, (double)r[1].add);
         describe_attention(&c->layers[i].attention, out);
     }

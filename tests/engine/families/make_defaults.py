@@ -59,11 +59,12 @@ REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM":
                "Glm4MoeLiteForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "AXK1ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "Ministral3ForCausalLM": {"rope_scaling"}, "Mistral4ForCausalLM": {"rope_scaling"}}
+# What it does not: published models leave it out.
+LEFT_OUT_OF = {"Gemma3ForCausalLM": {"num_attention_heads"}}
 # What a class has and does not use, or what follows from another key.
 UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM",
                           "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM", "LongcatFlashForCausalLM")}
-UNUSED_OF["Llama4ForCausalLM"] = {"max_position_embeddings"}  # as chunks are shorter
 UNUSED_OF["Mistral4ForCausalLM"] |= {"partial_rotary_factor"}
 UNUSED_OF["Phi3ForCausalLM"] = {"original_max_position_embeddings"}
 UNUSED_OF["LongcatFlashForCausalLM"] |= {"qk_head_dim", "ffn_hidden_size", "expert_ffn_hidden_size"}  # tensors say it
@@ -87,7 +88,8 @@ OTHERS = {"ffn_config/ffn_act_fn": {"name": "gelu"}, "hidden_act": "gelu", "hidd
           "sliding_window_pattern": 2,
           "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
           "num_nextn_predict_layers": 2, "max_window_layers": 1, "moe_layer_end_index": 1,
-          "moe_norm_min": 1.0, "moe_router_logit_softcapping": 5.0, "rope_scaling": {"rope_type": "linear", "factor": 3}}
+          "moe_norm_min": 1.0, "attention_chunk_size": 4096, "moe_router_logit_softcapping": 5.0,
+          "rope_scaling": {"rope_type": "linear", "factor": 3}}
 
 
 def open_class(config):
@@ -146,7 +148,7 @@ def says_nothing(config, key):
 def lines_of(family, settings):
     config = json.loads((DATA / family / "config.json").read_text()) | settings
     name = config["architectures"][0]
-    required = REQUIRED | REQUIRED_OF.get(name, set())
+    required = (REQUIRED | REQUIRED_OF.get(name, set())) - LEFT_OUT_OF.get(name, set())
     yield f"class {family} {name}"
     for key, value in settings.items():
         yield f"with {key} {json.dumps(value)}"

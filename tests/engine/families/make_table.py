@@ -22,6 +22,8 @@ TITLES = {
     "Dots1ForCausalLM": "dots.llm1", "Ernie4_5ForCausalLM": "ERNIE 4.5, dense",
     "Ernie4_5_MoeForCausalLM": "ERNIE 4.5", "Exaone4ForCausalLM": "EXAONE 4", "ExaoneMoeForCausalLM": "K-EXAONE",
     "FlexOlmoForCausalLM": "FlexOlmo", "FlintForCausalLM": "Flint", "Gemma3ForCausalLM": "Gemma 3",
+    "Gemma3ForConditionalGeneration": "Gemma 3 that sees images",
+    "Gemma4ForConditionalGeneration": "Gemma 4 that sees images",
     "Gemma4ForCausalLM": "Gemma 4", "Glm4ForCausalLM": "GLM-4, dense", "Glm4MoeForCausalLM": "GLM-4.5 to 4.7",
     "Glm4MoeLiteForCausalLM": "GLM-4.7-Flash", "Glm4vMoeForConditionalGeneration": "GLM-4.5V",
     "GptOssForCausalLM": "gpt-oss", "GraniteForCausalLM": "Granite",

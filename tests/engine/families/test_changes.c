@@ -95,7 +95,10 @@ START_TEST(the_language_model_of_one_that_sees_images_is_the_same)
                  {"kimi-k2", "KimiK25ForConditionalGeneration", "kimi_k25", "language_model.model."},
                  {"glm4moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe", "model.language_model."},
                  {"qwen3moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "model.language_model."},
-                 {"aria", "AriaForConditionalGeneration", "aria", "language_model.model."}};
+                 {"aria", "AriaForConditionalGeneration", "aria", "language_model.model."},
+                 {"gemma3", "Gemma3ForConditionalGeneration", "gemma3", "language_model.model."},
+                 {"gemma3", "Gemma3ForConditionalGeneration", "gemma3", "model.language_model."},
+                 {"gemma4-e2b", "Gemma4ForConditionalGeneration", "gemma4", "model.language_model."}};
     float plain[VOCABULARY], wrapped[VOCABULARY];
     struct family family;
     if (!has_attention())
@@ -227,7 +230,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, a_head_in_the_file_counts_though_it_is_tied, 0, 5);
-    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 5);
+    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 8);
     tcase_add_test(tests, divisors_of_gguf_files_are_those_of_config_json);
     tcase_add_loop_test(tests, attention_gets_sharper_with_the_position, 0, 4);
     suite_add_tcase(suite, tests);

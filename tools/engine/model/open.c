@@ -148,7 +148,7 @@ static bool make_buffers(struct kt_model *m)
     m->experts = kt_model_alloc(m, n, m->config.top_k * sizeof(*m->experts) + 1);
     m->ids = kt_model_alloc(m, n, sizeof(*m->ids));
     m->positions = kt_model_alloc(m, n, sizeof(*m->positions));
-    m->items = kt_model_alloc(m, m->params.max_sessions, sizeof(*m->items));
+    m->items = kt_model_alloc(m, kt_model_most_items(m), sizeof(*m->items));
     m->scratch = kt_model_alloc(m, m->n_threads * m->scratch_size + 64, 1);
     if (m->scratch)
         m->scratch += (64 - (uintptr_t)m->scratch % 64) % 64;

@@ -176,7 +176,7 @@ static enum kt_status create(struct kt_model *m, uint32_t layer, struct attentio
     params.value_field = 1;
     params.n_heads = c->n_heads;
     params.scale = c->scale;
-    params.max_sequences = m->params.max_sessions;
+    params.max_sequences = kt_model_most_items(m);
     params.window = m->config.layers[layer].window;
     params.sinks = sinks;
     return kt_load_attention(m, layer, &params, &a->attention, error);

@@ -91,7 +91,7 @@ struct kt_model {
     int64_t *experts;            /**< [max_batch][top_k] */
     int64_t *ids;                /**< of tokens */
     uint32_t *positions;
-    struct kt_attention_item *items; /**< [max_sessions] */
+    struct kt_attention_item *items; /**< [kt_model_most_items] */
     char *scratch;                   /**< [n_threads][scratch_size], aligned to 64 bytes */
     uint64_t scratch_size;           /**< the most that a layer wants for a thread, a multiple of 64 */
 
@@ -167,6 +167,8 @@ void kt_slice_grow(const struct kt_slice *slice, const struct kt_growth_config *
 enum kt_status kt_slice_multiply(const struct kt_slice *slice, const float *input,
                                  const struct kt_linear_output *outputs, uint32_t n_outputs,
                                  struct kt_error *error);
+/** Items of attention over a slice, at most: each piece may begin and end within a chunk. */
+uint32_t kt_model_most_items(const struct kt_model *model);
 /** Attention of all pieces over their sessions' cache: rows of all heads in a buffer, outputs to
  * KT_BUFFER_MIX. */
 enum kt_status kt_slice_attend(const struct kt_slice *slice, const struct kt_attention *attention,

@@ -335,6 +335,12 @@ static void take_identities(const struct kt_model *m, struct kt_range tokens)
     }
 }
 
+static void cap_logits(float *logits, uint64_t n, float cap)
+{
+    for (uint64_t i = 0; i < n && cap > 0; i++)
+        logits[i] = cap * tanhf(logits[i] / cap);
+}
+
 static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
@@ -350,7 +356,9 @@ static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range t
     job.normalize = c->router.normalizes;
     job.scale = c->router.scale;
     job.near = c->router.near;
-    job.logits = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)tokens.begin * job.n_experts;
+    float *logits = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)tokens.begin * job.n_experts;
+    cap_logits(logits, (uint64_t)job.n_rows * job.n_experts, c->router.cap);
+    job.logits = logits;
     job.correction = s->block->ffn->correction;
     job.ids = m->experts + (uint64_t)tokens.begin * c->top_k;
     job.weights = m->buffers[KT_BUFFER_WEIGHTS] + (uint64_t)tokens.begin * c->top_k;

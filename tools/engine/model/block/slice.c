@@ -203,6 +203,34 @@ enum kt_status kt_slice_multiply(const struct kt_slice *s, const float *input,
     return status;
 }
 
+/* Queries of a piece; where its layer sees chunks, an item for each chunk that has any. */
+static uint32_t add_items(const struct kt_slice *s, const struct kt_piece *piece, enum kt_buffer queries,
+                          uint64_t query_width, uint64_t output_width, uint32_t n)
+{
+    const uint64_t chunk = s->block->config->chunk;
+    for (uint32_t done = 0, some; done < piece->n; done += some) {
+        const uint64_t position = piece->position + done,
+                       left = chunk ? chunk - position % chunk : UINT64_MAX;
+        some = piece->n - done < left ? piece->n - done : (uint32_t)left;
+        const uint64_t row = piece->begin + done;
+        s->model->items[n++] =
+            (struct kt_attention_item){.sequence = piece->step->session->sequence,
+                                       .position = position,
+                                       .first_key = chunk ? (uint32_t)(position - position % chunk) : 0,
+                                       .n_tokens = some,
+                                       .queries = s->model->buffers[queries] + row * query_width,
+                                       .output = s->model->buffers[KT_BUFFER_MIX] + row * output_width};
+    }
+    return n;
+}
+
+uint32_t kt_model_most_items(const struct kt_model *m)
+{
+    uint32_t batch = m->params.max_batch;
+    uint32_t pieces = m->params.max_sessions < batch ? m->params.max_sessions : batch;
+    return 2 * pieces + batch / KT_KV_PAGE;
+}
+
 enum kt_status kt_slice_attend(const struct kt_slice *s, const struct kt_attention *attention,
                                enum kt_buffer queries, uint64_t query_width, uint64_t output_width,
                                struct kt_error *error)
@@ -210,17 +238,9 @@ enum kt_status kt_slice_attend(const struct kt_slice *s, const struct kt_attenti
     struct kt_model *m = s->model;
     struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
     double start = kt_slice_now();
-    for (uint32_t i = 0; i < s->n_pieces; i++) {
-        const struct kt_piece *piece = &s->pieces[i];
-        m->items[i] =
-            (struct kt_attention_item){.sequence = piece->step->session->sequence,
-                                       .position = piece->position,
-                                       .n_tokens = piece->n,
-                                       .queries = m->buffers[queries] + piece->begin * query_width,
-                                       .output = m->buffers[KT_BUFFER_MIX] + piece->begin * output_width};
-    }
+    for (uint32_t i = 0; i < s->n_pieces; i++)
+        batch.n_items = add_items(s, &s->pieces[i], queries, query_width, output_width, batch.n_items);
     batch.items = m->items;
-    batch.n_items = s->n_pieces;
     batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
     enum kt_status status = kt_attention_forward(attention, &batch, error);
     m->times.attention += kt_slice_now() - start;

@@ -24,8 +24,7 @@ static void read_afmoe(struct kt_settings *s, struct kt_engine_config *c)
 
 static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
 {
-    (void)s;
-    kt_engine_config_unrotated(c);
+    kt_engine_config_unrotated(c, !s->is_gguf);
 }
 
 const struct kt_family kt_family_afmoe = {.name = "afmoe",

@@ -350,7 +350,7 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
     /* GGUF files made from others may keep theirs. */
     c->vocabulary = kt_settings_uint(s, NULL, "vocab_size", 0);
     c->context_length = need_or(s, "context_length", "max_position_embeddings", c->defaults->context);
-    a->n_heads = saturate(kt_settings_need(s, "attention.head_count", "num_attention_heads"));
+    a->n_heads = saturate(need_or(s, "attention.head_count", "num_attention_heads", c->defaults->n_heads));
     read_heads(s, c);
     if (s->is_gguf && !kt_settings_has(s, "attention.layer_norm_rms_epsilon", NULL) &&
         !(c->family->layer_norms && kt_settings_has(s, "attention.layer_norm_epsilon", NULL)))

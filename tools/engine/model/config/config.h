@@ -96,6 +96,7 @@ struct kt_layer_config {
     uint32_t mixer;  /**< enum kt_mixer_kind */
     bool dense;      /**< a dense network instead of experts */
     uint64_t window; /**< tokens that a query sees, its own among them; 0: all */
+    uint64_t chunk;  /**< a query sees tokens from a multiple of it on, whole pages of the cache; 0: all */
     uint32_t rope;   /**< enum kt_layer_rope */
     uint32_t shares; /**< 1 + the layer before whose keys and values it has; 0: its own */
     uint32_t norms;  /**< of enum kt_norm_place, a bit each */
@@ -128,6 +129,7 @@ struct kt_router_config {
     bool normalizes; /**< weights of the chosen experts sum up to `scale` */
     float scale;
     float near;             /**< of KT_ROUTING_MIXER */
+    float cap;              /**< c: logits z are c tanh(z / c); 0: they stay */
     bool weighs_input;      /**< what experts read is multiplied by their weight, not what they give */
     bool scales_input;      /**< what KT_NORM_ROUTER gives is divided by the root of the hidden size */
     bool has_expert_scales; /**< weights are multiplied by a number of the expert */
@@ -141,6 +143,7 @@ struct kt_defaults {
     double window_base, window_rotated; /**< of layers that slide, where config.json has no ropes at all */
     double rotated; /**< part of a head; 0: all, and the class ignores partial_rotary_factor */
     uint64_t context;
+    uint32_t n_heads;                                /**< 0: the file must say it */
     uint32_t n_kv_heads;                             /**< 0: as many as of queries */
     uint32_t head_size;                              /**< 0: the hidden size over the heads */
     uint32_t n_experts;                              /**< 0: none */
@@ -304,8 +307,8 @@ void kt_engine_config_latent(struct kt_settings *settings, struct kt_engine_conf
 void kt_engine_config_need_rope(struct kt_settings *settings);
 /** Queries grow, as files of Mistral's models say. */
 void kt_engine_config_growth(struct kt_settings *settings, struct kt_engine_config *config);
-/** Layers that see all tokens have no rope, where others slide; for read_layers. */
-void kt_engine_config_unrotated(struct kt_engine_config *config);
+/** Layers that see all tokens have no rope, where others slide, or always; for read_layers. */
+void kt_engine_config_unrotated(struct kt_engine_config *config, bool always);
 /** Sets which layers are dense as "mlp_layer_types" of config.json says; false: there is no such list. */
 bool kt_engine_config_mlp_types(struct kt_settings *settings, struct kt_engine_config *config);
 /** The matrices of attention have biases where attention_bias of config.json says so, and else none. */

@@ -147,6 +147,7 @@ static const struct kt_defaults classes[] = {
      .rope_base = 1e6,
      .eps = 1e-6,
      .context = 131072,
+     .n_heads = 8,
      .n_kv_heads = 4,
      .head_size = 256,
      .window = 4096,

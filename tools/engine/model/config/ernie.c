@@ -34,6 +34,7 @@ static void read_ernie_moe(struct kt_settings *s, struct kt_engine_config *c)
 {
     double least = kt_settings_real(s, NULL, "moe_norm_min", 1e-12);
     read_biases(s, c);
+    c->has_head_bias = c->has_mlp_biases && !s->is_gguf;
     read_layers(s, c);
     c->router.routing = KT_ROUTING_SOFTMAX;
     c->router.has_correction = true;

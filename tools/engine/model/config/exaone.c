@@ -3,10 +3,15 @@
  * rotated, and then those that see all tokens are not. */
 #include "tools/engine/model/config/config.h"
 
-static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
+static uint64_t read_window(struct kt_settings *s, const struct kt_engine_config *c)
 {
     uint64_t fallback = kt_settings_is_null(s, "sliding_window") ? 0 : c->defaults->window;
-    uint64_t window = kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
+    return kt_settings_uint(s, "attention.sliding_window", "sliding_window", fallback);
+}
+
+static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t window = read_window(s, c);
     if (window > 0)
         kt_engine_config_turns(s, c, window, 4);
     c->attention.norm = KT_HEAD_NORM_EACH;
@@ -36,8 +41,8 @@ static void read_exaone_moe(struct kt_settings *s, struct kt_engine_config *c)
 
 static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
 {
-    (void)s;
-    kt_engine_config_unrotated(c);
+    /* A window is enough, though no layer slides. */
+    kt_engine_config_unrotated(c, !s->is_gguf && read_window(s, c) > 0);
 }
 
 const struct kt_family kt_family_exaone4 = {.name = "exaone4",

@@ -44,8 +44,7 @@ static void read_kolibri(struct kt_settings *s, struct kt_engine_config *c)
 
 static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
 {
-    (void)s;
-    kt_engine_config_unrotated(c);
+    kt_engine_config_unrotated(c, !kt_settings_is_null(s, "sliding_window"));
 }
 
 const struct kt_family kt_family_flint = {.name = "flint",

@@ -36,9 +36,14 @@ static void read_gemma3(struct kt_settings *s, struct kt_engine_config *c)
         c->layers[i].rope = c->layers[i].window > 0 ? KT_LAYER_ROPE_WINDOW : KT_LAYER_ROPE;
 }
 
+/* Of models that see images. */
+static const char *const skipped[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                      "model.multi_modal_projector.", NULL};
+
 const struct kt_family kt_family_gemma3 = {.name = "gemma3",
-                                           .classes = " Gemma3ForCausalLM ",
+                                           .classes = " Gemma3ForCausalLM Gemma3ForConditionalGeneration ",
                                            .ropes_by_type = true,
                                            .names = {.norms[KT_NORM_BEFORE_FFN].json =
-                                                         "pre_feedforward_layernorm"},
+                                                         "pre_feedforward_layernorm",
+                                                     .skipped = skipped},
                                            .read = read_gemma3};

@@ -26,6 +26,17 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
     c->router.has_expert_scales = !s->is_gguf; /* GGUF files have them with the experts */
 }
 
+/* Of `old` numbers the part that is rotated; ropes that are not scaled ignore partial_rotary_factor. */
+static void size_ropes(struct kt_engine_config *c, uint32_t old)
+{
+    const uint32_t own = c->attention.head_size;
+    if (old == 0)
+        return;
+    c->rope.size = c->rope.scaling == KT_ROPE_PLAIN ? own : (uint32_t)((uint64_t)c->rope.size * own / old);
+    if (c->window_rope.scaling == KT_ROPE_PLAIN)
+        c->window_rope.size = old;
+}
+
 static void read_ropes(struct kt_settings *s, struct kt_engine_config *c)
 {
     const json_t *ropes = kt_settings_json(s, "rope_parameters");
@@ -74,8 +85,10 @@ static void read_gemma4(struct kt_settings *s, struct kt_engine_config *c)
     kt_engine_config_windows(s, c, 6);
     kt_engine_config_cap_logits(s, c, 0);
     if (!s->is_gguf) {
+        const uint32_t old = c->attention.head_size;
         c->layers[c->n_layers - 1].window = 0;
         c->attention.head_size = (uint32_t)kt_settings_uint(s, NULL, "global_head_dim", 512);
+        size_ropes(c, old);
     }
     c->attention.norm = KT_HEAD_NORM_EACH;
     c->attention.norms_values = true;

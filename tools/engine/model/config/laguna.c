@@ -22,9 +22,11 @@ static uint32_t read_gate(struct kt_settings *s, const struct kt_engine_config *
 static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 {
     double scale = kt_settings_real(s, "expert_weights_scale", "moe_routed_scaling_factor", 1);
+    double cap = kt_settings_real(s, "router_logit_softcapping", "moe_router_logit_softcapping", 0);
     kt_engine_config_plain_sigmoids(s, c);
     c->router.normalizes = kt_settings_flag(s, "expert_weights_norm", NULL, !s->is_gguf);
     c->router.scale = (float)scale;
+    c->router.cap = cap > 0 ? (float)cap : 0;
     c->has_shared = kt_settings_uint(s, "expert_shared_count", NULL, 1) > 0;
     c->shared_width = kt_settings_uint(s, "expert_shared_feed_forward_length",
                                        "shared_expert_intermediate_size", c->defaults->shared_width);

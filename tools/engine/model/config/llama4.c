@@ -4,19 +4,35 @@
  */
 #include "tools/engine/model/config/config.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-/* Rotated layers see chunks of so many tokens; up to there, that is all of them. */
+/* Whether a layer sees chunks: rotated ones, unless layer_types says it. */
+static bool is_chunked(struct kt_settings *s, const struct kt_engine_config *c, uint32_t layer)
+{
+    char type[32];
+    uint64_t n = kt_settings_count(s, NULL, "layer_types");
+    if (n == 0)
+        return c->layers[layer].rope != KT_LAYER_ROPE_NONE;
+    kt_settings_text(s, NULL, "layer_types", layer, type, sizeof(type));
+    bool chunked = strcmp(type, "chunked_attention") == 0;
+    if (n != c->n_layers || (!chunked && strcmp(type, "full_attention") != 0))
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u of %u is of the type '%s', which is not computed",
+                         layer, c->n_layers, type);
+    return chunked;
+}
+
 static void read_chunks(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t chunk = 8192;
+    uint64_t chunk = 0;
     if (!kt_settings_is_null(s, "attention_chunk_size"))
-        chunk = kt_settings_uint(s, NULL, "attention_chunk_size", chunk);
-    else
-        chunk = 0;
-    (void)kt_settings_has(s, NULL, "layer_types"); /* chunked where rotated */
-    if (chunk > 0 && c->context_length > chunk)
-        c->context_length = chunk;
+        chunk = kt_settings_uint(s, NULL, "attention_chunk_size", 8192);
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].chunk = is_chunked(s, c, i) && chunk < c->context_length ? chunk : 0;
+    if (chunk < c->context_length && chunk % KT_KV_PAGE != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED,
+                         "an attention_chunk_size of %" PRIu64 "; multiples of %d are computed", chunk,
+                         KT_KV_PAGE);
 }
 
 static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
@@ -49,7 +65,6 @@ static void read_llama4(struct kt_settings *s, struct kt_engine_config *c)
     if (window == 0)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "attention.sliding_window is 0, which is not computed");
     kt_engine_config_biases(s, c);
-    read_chunks(s, c);
     read_experts(s, c);
 }
 
@@ -86,6 +101,7 @@ static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
             layer->attention.growth = growth;
         }
     }
+    read_chunks(s, c);
 }
 
 const struct kt_family kt_family_llama4 = {.name = "llama4",

@@ -24,8 +24,9 @@ static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
 static void read_mimo(struct kt_settings *s, struct kt_engine_config *c)
 {
     c->attention.value_size = (uint32_t)kt_settings_need(s, "attention.value_length", "v_head_dim");
+    bool scales = !s->is_gguf && !kt_settings_is_null(s, "attention_value_scale");
     c->attention.value_scale =
-        (float)kt_settings_real(s, "attention.value_scale", "attention_value_scale", s->is_gguf ? 0 : 0.707);
+        (float)kt_settings_real(s, "attention.value_scale", "attention_value_scale", scales ? 0.707 : 0);
     kt_engine_config_biases(s, c);
     read_windows(s, c);
     kt_engine_config_sigmoid_router(s, c);

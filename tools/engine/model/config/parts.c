@@ -66,9 +66,9 @@ void kt_engine_config_windows(struct kt_settings *s, struct kt_engine_config *c,
     kt_engine_config_turns(s, c, window, pattern);
 }
 
-void kt_engine_config_unrotated(struct kt_engine_config *c)
+void kt_engine_config_unrotated(struct kt_engine_config *c, bool always)
 {
-    bool slides_any = false;
+    bool slides_any = always;
     for (uint32_t i = 0; i < c->n_layers; i++)
         slides_any |= c->layers[i].window > 0;
     for (uint32_t i = 0; i < c->n_layers && slides_any; i++)
