@@ -5,7 +5,8 @@
 Writes each model in float32 by BUILD/tests/engine/families/write_family and runs it in llama.cpp (package xllamacpp)
 and in ik_llama.cpp (ik-llama-cpp-python); an engine whose package is missing is skipped by name. They agree where
 the file has the right names, keys and order of rows. Each model runs in a process of its own, as engines abort
-on what they do not know. Logits are compared up to a constant, which probabilities do not tell.
+on what they do not know. Logits are compared up to a constant, which probabilities do not tell, by the sums that
+are recorded of them.
 """
 import json
 import pathlib
@@ -14,6 +15,8 @@ import sys
 import tempfile
 
 import numpy as np
+
+from draws import PROJECTIONS, project
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
 ERROR_LOGITS = 64  # of a deliberate error, as make_expected.py records them
@@ -86,12 +89,12 @@ def run_one(engine, path, out):
     np.array(ENGINES[engine](path, given["ids"], given["keep"], given["vocabulary"]), dtype="<f4").tofile(out)
 
 
-def center(row):
-    return row - row.mean()
-
-
-def difference(got, wanted):
-    return np.linalg.norm(center(got) - center(wanted)) / np.linalg.norm(center(wanted))
+def difference(got, position, recorded):
+    """Relative to the size of the logits, the constant removed that brings sums nearest."""
+    away = project(got, position)[1:] - recorded[1:]
+    of_one = project(np.ones(len(got)), position)[1:]
+    away -= of_one * (away @ of_one) / (of_one @ of_one)
+    return np.sqrt(np.mean(away ** 2)) / recorded[0]
 
 
 def compare(engine, family, program, folder):
@@ -111,14 +114,14 @@ def compare(engine, family, program, folder):
         return f"does not run it: {(reasons or said or ['no word'])[0].strip()}", False
     rows = np.fromfile(out, dtype="<f4").reshape(-1, vocabulary)
     recorded = np.fromfile(DATA / family / "expected.f32", dtype="<f4")
-    of_errors = recorded[len(keep) * vocabulary:].reshape(-1, ERROR_LOGITS)
-    worst = max(difference(a, b) for a, b in zip(rows, recorded[:len(keep) * vocabulary].reshape(-1, vocabulary)))
-    words = f"relative difference {worst:.1e}"
     errors = [line.split()[1] for line in lines if line.startswith("error ")]
+    recorded = recorded[:(len(keep) + 1 + len(errors)) * (1 + PROJECTIONS)].reshape(-1, 1 + PROJECTIONS)
+    worst = max(difference(*row) for row in zip(rows, keep, recorded))
+    words = f"relative difference {worst:.1e}"
     known = KNOWN.get((engine, family))
     if worst < TOLERANCE or known not in errors:
         return words, worst < TOLERANCE
-    away = difference(rows[-1, :ERROR_LOGITS], of_errors[errors.index(known)])
+    away = difference(rows[-1, :ERROR_LOGITS], keep[-1], recorded[len(keep) + 1 + errors.index(known)])
     return f"{words}; from the error {known} {away:.1e}", away < TOLERANCE
 
 

@@ -17,6 +17,40 @@ static void *grow(void *list, int n, size_t size)
 
 /* ---- lines ---- */
 
+/* Of the family that a line `like` names, not what is run and recorded of it. */
+static bool is_of_runs(const char *word)
+{
+    static const char *const words[] = {"tokens", "keep", "mtp", "error", "longest"};
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        is_one |= strcmp(word, words[i]) == 0;
+    return is_one;
+}
+
+static void read_lines(struct family *f, const char *folder, const char *name);
+
+/* Lines that stand for those of other files. Whether it is one. */
+static bool follow(struct family *f, const char *folder, const struct line *line)
+{
+    char path[200];
+    if (line->n_words != 2)
+        return false;
+    if (strcmp(line->word[0], "include") == 0) {
+        read_lines(f, folder, line->word[1]);
+        return true;
+    }
+    if (strcmp(line->word[0], "like") != 0)
+        return false;
+    if (f->like[0])
+        die("%s is like %s and like %s", f->folder, f->like, line->word[1]);
+    (void)snprintf(f->like, sizeof(f->like), "%s", line->word[1]);
+    (void)snprintf(path, sizeof(path), "%s/model", f->like);
+    f->is_other = true;
+    read_lines(f, folder, path);
+    f->is_other = false;
+    return true;
+}
+
 static void read_lines(struct family *f, const char *folder, const char *name)
 {
     char path[4300], *text = NULL;
@@ -30,9 +64,8 @@ static void read_lines(struct family *f, const char *folder, const char *name)
         char *rest = line.text, *word;
         while (line.n_words < MOST_WORDS && (word = strtok_r(rest, " \n", &rest)))
             line.word[line.n_words++] = word;
-        if (line.n_words == 2 && strcmp(line.word[0], "include") == 0)
-            read_lines(f, folder, line.word[1]);
-        if (line.n_words < 2 || line.word[0][0] == '#' || strcmp(line.word[0], "include") == 0) {
+        if (line.n_words < 2 || line.word[0][0] == '#' || follow(f, folder, &line) ||
+            (f->is_other && is_of_runs(line.word[0]))) {
             free(line.text);
             continue;
         }
@@ -234,7 +267,8 @@ static void expand(struct family *f)
     for (int i = 0; i < f->n_lines; i++)
         if (strcmp(f->lines[i].word[0], "tensor") == 0)
             expand_line(f, i, &f->lines[i]);
-    for (int i = 0; i < f->n_lines; i++) {
+    const bool has_targets = family_has_gguf(f) || !f->like[0]; /* sizes in second tables are safetensors' */
+    for (int i = 0; i < f->n_lines && has_targets; i++) {
         if (strcmp(f->lines[i].word[0], "tensor") == 0)
             own = &f->lines[i];
         else if (strcmp(f->lines[i].word[0], "gguf") == 0)
@@ -243,6 +277,47 @@ static void expand(struct family *f)
 }
 
 /* ---- a family ---- */
+
+/* Sets a value of the configuration, or with NULL takes it away. */
+static void change_config(struct family *f, const char *path, const char *text)
+{
+    char copy[160];
+    json_error_t error;
+    json_t *value = text ? json_loads(text, JSON_DECODE_ANY, &error) : NULL, *place = f->config;
+    (void)snprintf(copy, sizeof(copy), "%s", path);
+    char *last = strrchr(copy, '.');
+    if (last) {
+        *last++ = '\0';
+        place = expression_find(f, copy);
+    } else {
+        last = copy;
+    }
+    int status = !text                  ? json_object_del(place, last)
+                 : json_is_array(place) ? json_array_set_new(place, (size_t)atoi(last), value)
+                                        : json_object_set_new(place, last, value);
+    if (status != 0)
+        die("%s: cannot set %s", f->folder, path);
+}
+
+/* That of the folder, or of the family that it is like, with what lines `set` and `unset` change. */
+static void read_config(struct family *f, const char *folder)
+{
+    char path[4300];
+    json_error_t error;
+    (void)snprintf(path, sizeof(path), "%.4000s/config.json", f->folder);
+    if (f->like[0])
+        (void)snprintf(path, sizeof(path), "%.3900s/%s/config.json", folder, f->like);
+    f->config = json_load_file(path, 0, &error);
+    if (!f->config)
+        die("%s:%d: %s", path, error.line, error.text);
+    for (int i = 0; i < f->n_lines; i++) {
+        const struct line *line = &f->lines[i];
+        if (strcmp(line->word[0], "set") == 0 && line->n_words == 3)
+            change_config(f, line->word[1], line->word[2]);
+        else if (strcmp(line->word[0], "unset") == 0)
+            change_config(f, line->word[1], NULL);
+    }
+}
 
 static int read_positions(const struct line *line, uint32_t *positions)
 {
@@ -262,6 +337,8 @@ static void take_line(struct family *f, const struct line *line)
         f->n_errors++;
     else if (strcmp(line->word[0], "keep") == 0)
         f->n_keep = read_positions(line, f->keep);
+    else if (strcmp(line->word[0], "longest") == 0)
+        f->longest = (uint32_t)atoi(line->word[1]);
     else if (strcmp(line->word[0], "mtp") == 0)
         f->n_mtp = read_positions(line, f->mtp);
 }
@@ -269,16 +346,13 @@ static void take_line(struct family *f, const struct line *line)
 void family_open(struct family *family, const char *folder, const char *name)
 {
     char path[4300];
-    json_error_t error;
     memset(family, 0, sizeof(*family));
     (void)snprintf(family->name, sizeof(family->name), "%.79s", name);
     (void)snprintf(family->folder, sizeof(family->folder), "%.3900s/%.100s", folder, name);
-    (void)snprintf(path, sizeof(path), "%s/config.json", family->folder);
-    family->config = json_load_file(path, 0, &error);
-    if (!family->config)
-        die("%s:%d: %s", path, error.line, error.text);
     (void)snprintf(path, sizeof(path), "%.100s/model", name);
     read_lines(family, folder, path);
+    read_config(family, folder);
+    family->longest = LONGEST;
     for (int i = 0; i < family->n_lines; i++)
         take_line(family, &family->lines[i]);
     const struct scope none = {0, 0, 0};
@@ -301,6 +375,13 @@ void family_close(struct family *family)
 bool family_has_gguf(const struct family *family)
 {
     return strcmp(family->arch, "none") != 0;
+}
+
+int32_t family_long_id(const struct family *family, int seed, uint32_t position)
+{
+    char name[32];
+    (void)snprintf(name, sizeof(name), "tokens-%d", seed);
+    return (int32_t)(numbers_draw(numbers_hash(name), position) % family->vocabulary);
 }
 
 int32_t family_id(const struct family *family, uint32_t position)
@@ -329,26 +410,6 @@ const char *family_error_name(const struct family *family, int error)
     return find_error(family, error)->word[1];
 }
 
-/* Words: error NAME config PATH VALUE. */
-static void change_config(struct family *f, const struct line *line)
-{
-    char path[160];
-    json_error_t error;
-    json_t *value = json_loads(line->word[4], JSON_DECODE_ANY, &error), *place = f->config;
-    (void)snprintf(path, sizeof(path), "%s", line->word[3]);
-    char *last = strrchr(path, '.');
-    if (last) {
-        *last++ = '\0';
-        place = expression_find(f, path);
-    } else {
-        last = path;
-    }
-    int status = json_is_array(place) ? json_array_set_new(place, (size_t)atoi(last), value)
-                                      : json_object_set_new(place, last, value);
-    if (!value || status != 0)
-        die("%s: error %s: cannot set %s", f->folder, line->word[1], line->word[3]);
-}
-
 bool family_spoil(struct family *family, int error)
 {
     const struct line *line = find_error(family, error);
@@ -358,6 +419,6 @@ bool family_spoil(struct family *family, int error)
         die("%s: error %s lacks something", family->folder, line->word[1]);
     family->error = line;
     if (strcmp(line->word[2], "config") == 0)
-        change_config(family, line);
+        change_config(family, line->word[3], line->word[4]);
     return true;
 }

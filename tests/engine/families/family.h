@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { MOST_DIMS = 6, MOST_WORDS = 40, MOST_KEEP = 16 };
+enum { MOST_DIMS = 6, MOST_WORDS = 40, MOST_KEEP = 16, LONGEST = 300 };
 
 /* A line of a table. */
 struct line {
@@ -51,6 +51,8 @@ struct target {
 
 struct family {
     char folder[4096], name[80], arch[40];
+    char like[80]; /* the family whose configuration and table it has, changed; "": none */
+    bool is_other; /* the lines that are being read are that one's */
     json_t *config;
     struct line *lines;
     int n_lines, n_sources, n_targets, n_errors, n_keep;
@@ -60,6 +62,7 @@ struct family {
     int n_mtp;
     const char *draws; /* a digit per token: how often it was drawn again */
     uint32_t n_tokens, keep[MOST_KEEP], mtp[MOST_KEEP], vocabulary;
+    uint32_t longest; /* tokens of long runs */
 };
 
 /* What names stand for besides those of the table and the configuration. */
@@ -77,6 +80,14 @@ uint64_t numbers_draw(uint64_t hash, uint64_t index);
 float numbers_value(uint64_t hash, uint64_t index, double mean, double deviation);
 /* A whole number from `first` to first + range. */
 float numbers_byte(uint64_t hash, uint64_t index, double first, double range);
+
+/* What is recorded of logits of a token: the root of the sum of their squares, and sums of all of them with
+ * random signs. README says what these tell of a difference. */
+enum { PROJECTIONS = 16, RECORDED = 1 + PROJECTIONS };
+/* How far logits are from those recorded for a position, relative to their size. */
+double numbers_away(const float *logits, uint32_t n, uint32_t position, const float *recorded);
+/* The same of two that were recorded for one position. */
+double numbers_apart(const float *one, const float *other);
 
 /* ---- expression.c ---- */
 /* A number; a text counts as its hash, what is missing as 0. */
@@ -97,6 +108,8 @@ bool family_has_word(const struct line *line, const char *word);
 /* "arch none": a model that GGUF files cannot express. */
 bool family_has_gguf(const struct family *family);
 int32_t family_id(const struct family *family, uint32_t position);
+/* Of long runs. */
+int32_t family_long_id(const struct family *family, int seed, uint32_t position);
 /* From now on the model has the deliberate error of this number; false: it is a patch of transformers. */
 bool family_spoil(struct family *family, int error);
 const char *family_error_name(const struct family *family, int error);

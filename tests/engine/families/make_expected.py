@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_expected.py [FAMILY...] - logits of tiny random models as Hugging Face transformers computes them.
+"""make_expected.py [--long|--compact] [FAMILY...] - logits of tiny random models as Hugging Face transformers has them.
 
-For each family of tests/data/families (all without arguments) it makes the weights that its table `model` names,
-opens them with the class of its config.json in float64 and writes expected.f32: float32 logits [positions of
-`keep`][vocabulary], then for each deliberate error of the table the first 64 logits at the last of those positions.
+For each family of tests/data/families (all without arguments; more/NAME is one of the second models) it makes the
+weights that its table `model` names, opens them with the class of its config.json in float64 and writes expected.f32,
+rows of float32, each of which is the size of some logits and 16 sums of them with random signs (README): all logits at
+the positions of `keep`; the first 64 at the last of them; those of each deliberate error there. Then long runs: a
+number that their ids are drawn by, rows at three positions, how many of the ids are a prompt, and 40 tokens that are
+chosen greedily behind that, none of which is among the 8 before it.
 Prints what the weights do: how much each block changes the residual, how peaked the routing is, how far each
 error is from the truth; and stops where that is too little for a test. It also stops where rounding to bfloat16 could
 make a router choose other experts, and prints a `tokens` line for the table with which it cannot. README says how a
 table is written.
+--long: long runs again, the rest stays. --compact: the same of a file that has all logits in place of sums.
 Needs torch, transformers, safetensors and numpy.
 """
 import copy
@@ -25,74 +29,64 @@ from safetensors.torch import save_file
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import patches
+from draws import PROJECTIONS, draw, numbers, project, whole_numbers
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
 TOLERANCE = 1e-4  # of the test
 # The relative rms error of rounding to nearest: half a unit in the last place, uniform, on average over a binade.
 BFLOAT16, FLOAT32 = 1.1e-3, 1.1e-3 * 2.0 ** -16
 ROUNDINGS = 14  # per layer, as test_families.c counts them for its tolerance
-ERROR_LOGITS = 64  # that are recorded
+ERROR_LOGITS = 64  # of which sums are recorded
+LONGEST, LONG_PLACES, GREEDY = 300, (17, 130, 300), 40  # of long runs
+SHORTEST_PROMPT, WITHOUT = 20, 8
 MARGIN = 4  # standard deviations of that error
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOP_K = ("num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk", "moe_top_k")
-MASK = (1 << 64) - 1
-
-
-# ---- numbers: families/random.c has the same ----
-
-def hash_name(name):
-    value = 0xcbf29ce484222325
-    for byte in name.encode():
-        value = (value ^ byte) * 0x100000001b3 & MASK
-    return value
-
-
-def draw(name, count):
-    """64 random bits for each index."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(hash_name(name)) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9e3779b97f4a7c15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
-        return z ^ (z >> np.uint64(31))
-
-
-def numbers(name, count, mean, deviation):
-    """Nearly normal: the sum of four uniform numbers of 16 bits, rounded to bfloat16."""
-    bits = draw(name, count)
-    total = sum((bits >> np.uint64(16 * i)) & np.uint64(0xffff) for i in range(4)).astype(np.float64)
-    values = mean + deviation * ((total - 131070.0) / 65536.0 * 1.7320508075688772)
-    whole = values.astype(np.float32).view(np.uint32)
-    whole = (whole + np.uint32(0x7fff) + ((whole >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xffff0000)
-    return whole.view(np.float32)
-
-
-def whole_numbers(name, count, first, range_):
-    """Whole numbers from first to first + range."""
-    return (int(first) + draw(name, count) % np.uint64(int(range_) + 1)).astype(np.float32)
-
-
 # ---- tables ----
+
+OF_RUNS = ("tokens", "keep", "mtp", "error", "longest")  # lines that `like` leaves out
+
+
+def change(config, path, value):
+    """Sets a value, JSON, or takes it away."""
+    *path, last = path.split(".")
+    for part in path:
+        config = config[int(part) if isinstance(config, list) else part]
+    if value is None:
+        del config[last]
+    else:
+        config[int(last) if isinstance(config, list) else last] = json.loads(value)
+
 
 class Table:
     """What Python needs of a table; the lines key, array, gguf and part are for C."""
 
     def __init__(self, family):
-        self.config = json.loads((DATA / family / "config.json").read_text())
         self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
-        self.draws = ""
+        self.draws, self.longest, self.changes, like = "", LONGEST, [], family
+        for line in (DATA / family / "model").read_text().splitlines():
+            like = line.split()[1] if line.startswith("like ") else like
+        self.is_second = like != family  # and run in float32 only
         self.read(DATA / family / "model")
+        self.config = json.loads((DATA / like / "config.json").read_text())
+        for path, value in self.changes:
+            change(self.config, path, value)
         inner = self.config.get("ffn_config", {})  # of DBRX
         self.top_k = next((given[key] for given in (self.config, inner) for key in TOP_K if given.get(key)), 0)
         if isinstance(self.top_k, list):
             self.top_k = self.top_k[0]
 
-    def read(self, path):
+    def read(self, path, of_other=False):
         for line in path.read_text().splitlines():
             words = line.split()
-            if not words or words[0].startswith("#"):
+            if not words or words[0].startswith("#") or (of_other and words[0] in OF_RUNS):
                 continue
             if words[0] == "include":
-                self.read(DATA / words[1])
+                self.read(DATA / words[1], of_other)
+            elif words[0] == "like":
+                self.read(DATA / words[1] / "model", True)
+            elif words[0] in ("set", "unset"):
+                self.changes.append((words[1], words[2] if words[0] == "set" else None))
             elif words[0] == "let":
                 self.names.setdefault(words[1], words[2])
             elif words[0] == "tensor":
@@ -104,6 +98,8 @@ class Table:
                 self.draws = words[2] if len(words) > 2 else ""
             elif words[0] == "keep":
                 self.keep = [int(word) for word in words[1:]]
+            elif words[0] == "longest":
+                self.longest = int(words[1])
 
     def look_up(self, name, known):
         if name in known:
@@ -291,9 +287,13 @@ def settle(model, table):
     return table.draws != before.rstrip("0")
 
 
-def run(model, table):
+def run_ids(model, tokens):
     with torch.no_grad():
-        return model(torch.from_numpy(ids(table))[None], use_cache=False).logits[0].double().numpy()
+        return model(torch.from_numpy(tokens)[None], use_cache=False).logits[0].double().numpy()
+
+
+def run(model, table):
+    return run_ids(model, ids(table))
 
 
 def compute(table, config=None, fill=None, swap=None, patch=None):
@@ -316,11 +316,7 @@ def compute_error(table, kind, what, value):
     if kind == "swap":
         return compute(table, swap=(what, value))
     config = copy.deepcopy(table.config)
-    place = config
-    *path, last = what.split(".")
-    for part in path:
-        place = place[int(part) if isinstance(place, list) else part]
-    place[last] = json.loads(value)
+    change(config, what, value)
     return compute(table, config=config)
 
 
@@ -385,20 +381,76 @@ def make(family):
     print(family)
     with tempfile.TemporaryDirectory() as name:
         write_model(pathlib.Path(name), table, table.config)
-        if settle(open_model(pathlib.Path(name)), table):
+        if not table.is_second and settle(open_model(pathlib.Path(name)), table):
             sys.exit(f"{family}: rounding can change which experts are chosen; its table needs\n"
                      f"tokens {table.tokens} {table.draws}")
-    check_blocks(table)
+    if not table.is_second:
+        check_blocks(table)
     logits = compute(table)
-    rows = [logits[table.keep].ravel()]
+    last = table.keep[-1]
+    rows = [project(logits[position], position) for position in table.keep]
+    rows.append(project(logits[last, :ERROR_LOGITS], last))
     for name, kind, what, *value in table.errors:
-        wrong = compute_error(table, kind, what, value[0] if value else None)[table.keep[-1], :ERROR_LOGITS]
-        far = distance(wrong, logits[table.keep[-1], :ERROR_LOGITS])
+        wrong = compute_error(table, kind, what, value[0] if value else None)[last, :ERROR_LOGITS]
+        far = distance(wrong, logits[last, :ERROR_LOGITS])
         print(f"    {name}: {far:.4f}")
-        if not far > 20 * TOLERANCE:
-            sys.exit(f"{family}: {name} changes the logits by {far}, at most 20 tolerances")
-        rows.append(wrong)
-    write(DATA / family / "expected.f32", np.concatenate(rows))
+        if not far > 40 * TOLERANCE:
+            sys.exit(f"{family}: {name} changes the logits by {far}, at most 40 tolerances")
+        rows.append(project(wrong, last))
+    write(DATA / family / "expected.f32", np.concatenate(rows + [make_long(table)]))
+
+
+# ---- longer runs ----
+
+def choose_greedily(model, prompt):
+    """40 tokens behind a prompt, each the best but for the last ones, as such models repeat themselves; None where two
+    that come near are too alike for float32."""
+    tokens = prompt
+    for _ in range(GREEDY):
+        row = run_ids(model, tokens)[-1]
+        row[tokens[-WITHOUT:]] = -np.inf
+        best, next_best = np.argsort(row)[:-3:-1]
+        if row[best] - row[next_best] < 20 * TOLERANCE * np.std(row[np.isfinite(row)]):
+            return None
+        tokens = np.append(tokens, best)
+    with Routers(model) as routers:
+        run_ids(model, tokens)
+        return None if routers.fickle(FLOAT32) else tokens[-GREEDY:]
+
+
+def make_long(table):
+    with tempfile.TemporaryDirectory() as name:
+        write_model(pathlib.Path(name), table, table.config)
+        model = open_model(pathlib.Path(name))
+    for seed in range(100):
+        tokens = (draw(f"tokens-{seed}", table.longest) % np.uint64(table.config["vocab_size"])).astype(np.int64)
+        with Routers(model) as routers:
+            logits = run_ids(model, tokens)
+            if not routers.fickle(FLOAT32):
+                break
+    places = [place * table.longest // LONGEST - 1 for place in LONG_PLACES]
+    for length in range(SHORTEST_PROMPT, table.longest - GREEDY):
+        chosen = choose_greedily(model, tokens[:length])
+        if chosen is not None:
+            break
+    print(f"    long runs: ids {seed}, a prompt of {length}, then", len(set(chosen)), "different ones")
+    return np.concatenate([[seed], *(project(logits[place], place) for place in places), [length], chosen])
+
+
+def make_long_again(family, compacts):
+    table = Table(family)
+    path = DATA / family / "expected.f32"
+    recorded = np.fromfile(path, dtype="<f4")
+    vocabulary, last, n_rows = table.config["vocab_size"], table.keep[-1], len(table.keep) + 1 + len(table.errors)
+    print(family)
+    if compacts and recorded.size == len(table.keep) * vocabulary + len(table.errors) * ERROR_LOGITS:
+        logits = recorded[:len(table.keep) * vocabulary].reshape(-1, vocabulary)
+        of_errors = recorded[logits.size:].reshape(-1, ERROR_LOGITS)
+        recorded = np.concatenate([project(row, position) for row, position in zip(logits, table.keep)] +
+                                  [project(row, last) for row in (logits[-1, :ERROR_LOGITS], *of_errors)])
+    elif compacts:
+        return
+    write(path, np.concatenate([recorded[:n_rows * (1 + PROJECTIONS)], make_long(table)]))
 
 
 def write(path, logits):
@@ -412,8 +464,14 @@ def main():
     make_longcat_loadable()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    for family in sys.argv[1:] or sorted(p.parent.name for p in DATA.glob("*/model")):
-        make(family)
+    options = [word for word in sys.argv[1:] if word.startswith("--")]
+    families = sys.argv[1 + len(options):] or sorted(str(path.parent.relative_to(DATA)) for pattern in ("*", "more/*")
+                                                     for path in DATA.glob(pattern + "/model"))
+    for family in families:
+        if options:
+            make_long_again(family, "--compact" in options)
+        else:
+            make(family)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ others it leaves blocks out or gives them the hidden state behind the last norm,
 But they end in a layer of the model's own kind. So a second model is opened whose last layer has the block's weights,
 and is given what the block makes of hidden states and tokens; the rest are the few formulas below. Row r is made of the
 hidden state of token r and of token r + 1; position p names row p - 1, which guesses the token behind token p. Writes
-mtp.f32: float32 logits [positions][vocabulary], in float64. Needs what make_expected.py needs.
+mtp.f32: what make_expected.py records of logits at each position, in float64. Needs what that needs.
 """
 import json
 import pathlib
@@ -21,7 +21,8 @@ import transformers
 from safetensors.torch import save_file
 
 import make_expected
-from make_expected import DATA, Table, ids, numbers, open_model, write
+from draws import numbers, project
+from make_expected import DATA, Table, ids, open_model, write
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -117,7 +118,7 @@ def main():
         positions = [int(word) for line in path.read_text().splitlines() if line.startswith("mtp ") for word in line.split()[1:]]
         if positions and (len(sys.argv) == 1 or family in sys.argv[1:]):
             logits = compute(Table(family))
-            write(DATA / family / "mtp.f32", logits[[p - 1 for p in positions]])
+            write(DATA / family / "mtp.f32", np.concatenate([project(logits[p - 1], p) for p in positions]))
             print(family, len(positions), "rows, of a size of", float(np.abs(logits).mean()))
 
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numbers.c - the weights: a hash of a tensor's name and an index. make_expected.py has the same. */
+/* numbers.c - the weights: a hash of a tensor's name and an index; and what is recorded of logits.
+ * make_expected.py has the same. */
 #include "tests/engine/families/family.h"
 
+#include <math.h>
 #include <string.h>
 
 uint64_t numbers_hash(const char *name)
@@ -38,4 +40,26 @@ float numbers_value(uint64_t hash, uint64_t index, double mean, double deviation
 float numbers_byte(uint64_t hash, uint64_t index, double first, double range)
 {
     return (float)((uint64_t)first + numbers_draw(hash, index) % ((uint64_t)range + 1));
+}
+
+double numbers_away(const float *logits, uint32_t n, uint32_t position, const float *recorded)
+{
+    const uint64_t hash = numbers_hash("signs");
+    double sums[PROJECTIONS] = {0}, square = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t signs = numbers_draw(hash, ((uint64_t)position << 32) + i);
+        for (int k = 0; k < PROJECTIONS; k++)
+            sums[k] += signs >> k & 1 ? -(double)logits[i] : (double)logits[i];
+    }
+    for (int k = 0; k < PROJECTIONS; k++)
+        square += pow(sums[k] - (double)recorded[1 + k], 2);
+    return sqrt(square / PROJECTIONS) / (double)recorded[0];
+}
+
+double numbers_apart(const float *one, const float *other)
+{
+    double square = 0;
+    for (int k = 0; k < PROJECTIONS; k++)
+        square += pow((double)one[1 + k] - (double)other[1 + k], 2);
+    return sqrt(square / PROJECTIONS) / (double)other[0];
 }
