@@ -257,7 +257,6 @@ static const struct kt_defaults classes[] = {
      .eps = 1e-5,
      .context = 131072,
      .n_kv_heads = 8,
-     .rotated = 1,
      .head_size = 128,
      .n_experts = 128,
      .top_k = 8,

@@ -14,11 +14,13 @@ static bool is_chunked(struct kt_settings *s, const struct kt_engine_config *c, 
     uint64_t n = kt_settings_count(s, NULL, "layer_types");
     if (n == 0)
         return c->layers[layer].rope != KT_LAYER_ROPE_NONE;
+    if (n != c->n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "layer_types names %" PRIu64 " layers of %u", n, c->n_layers);
     kt_settings_text(s, NULL, "layer_types", layer, type, sizeof(type));
     bool chunked = strcmp(type, "chunked_attention") == 0;
-    if (n != c->n_layers || (!chunked && strcmp(type, "full_attention") != 0))
-        kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u of %u is of the type '%s', which is not computed",
-                         layer, c->n_layers, type);
+    if (s->status == KT_OK && !chunked && strcmp(type, "full_attention") != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u is of the type '%s', which is not computed", layer,
+                         type);
     return chunked;
 }
 

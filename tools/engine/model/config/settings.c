@@ -191,8 +191,9 @@ bool kt_settings_flag(struct kt_settings *s, const char *gguf, const char *json,
 {
     struct place place;
     int truth = fallback;
-    if (!find(s, gguf, json, &place))
-        return fallback;
+    if (!find(s, gguf, json,
+              &place)) /* null is not what a key that is missing is: transformers takes it for false */
+        return fallback && !(json && kt_settings_is_null(s, json));
     if (s->is_gguf)
         s->status = kt_value_bool(&place.value, 0, &truth, s->error);
     else if (json_is_boolean(place.json))

@@ -59,6 +59,7 @@ uint64_t kt_settings_uint(struct kt_settings *settings, const char *gguf, const 
 /** One that must be there. */
 uint64_t kt_settings_need(struct kt_settings *settings, const char *gguf, const char *json);
 double kt_settings_real(struct kt_settings *settings, const char *gguf, const char *json, double fallback);
+/** null in config.json is false. */
 bool kt_settings_flag(struct kt_settings *settings, const char *gguf, const char *json, bool fallback);
 /** Element `index` of a list of truths, or of numbers that are 0 or not. */
 bool kt_settings_flag_at(struct kt_settings *settings, const char *gguf, uint64_t index);
