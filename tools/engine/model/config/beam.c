@@ -16,7 +16,8 @@ static void read_windows(struct kt_settings *s, struct kt_engine_config *c)
         c->layers[i].window = (i + 1) % 6 == 0 || i + 1 == c->n_layers ? 0 : window;
 }
 
-/* What the n-th sum has been added to is n - 1 parts of it, so that its variance stays. */
+/* What the n-th sum has been added to is n - 1 parts of it, so that its variance stays. Norms before all that
+ * reads it make that the same as plain sums, but for their epsilon and for who is given hidden states. */
 static void read_residuals(struct kt_engine_config *c)
 {
     for (uint32_t i = 0; i < c->n_layers; i++)
