@@ -445,6 +445,7 @@ int main(void)
         const int all = world_find_tables("more/*/model");
         add_tests(add_case(suite, "more"), n, all);
         tests = add_case(suite, "long");
+        tcase_add_loop_test(tests, recorded_sums_show_differences, 1, all);
         tcase_add_loop_test(tests, long_prompts_are_those_of_transformers, 0, all);
         tcase_add_loop_test(tests, greedy_tokens_are_those_of_transformers, 0, all);
     }
