@@ -65,22 +65,37 @@ INLINE vf vf_gelu_tanh(vf x)
     return vf_div(x, vf_add(vf_set(1.0f), vf_exp(vf_mul(x, cubic))));
 }
 
-/* tanh x = z / (z + 2) with z = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which is exact for small x, too: within
- * 3.1 units in the last place (measured). It is 1 in float32 from 9.02. */
-INLINE vf vf_tanh(vf x)
+/* x / cap, by a product where the inverse of cap is a number: divisions take longer than all else here. */
+INLINE vf vf_over(vf x, float cap)
+{
+    const float inverse = 1.0f / cap;
+    return inverse < 0x1p126f ? vf_mul(x, vf_set(inverse)) : vf_div(x, vf_set(cap));
+}
+
+/* z = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which is exact for small x, too: tanh x = z / (z + 2). That is 1
+ * in float32 from 9.02. */
+INLINE vf vf_tanh_part(vf x)
 {
     x = vf_min(vf_set(10.0f), x);
     x = vf_max(vf_set(-10.0f), x);
     vf magic, r, sum = vf_exp_series(vf_add(x, x), &magic, &r);
     vf power = vf_scale_magic(vf_set(1.0f), magic);
-    vf z = vf_fma(vf_mul(sum, r), power, vf_sub(power, vf_set(1.0f)));
-    return vf_div(z, vf_add(z, vf_set(2.0f)));
+    return vf_fma(vf_mul(sum, r), power, vf_sub(power, vf_set(1.0f)));
 }
 
-/* cap * tanh(x / cap) */
-INLINE vf vf_cap(vf x, vf cap)
+/* cap * tanh(x / cap); the quotient is within 3.1 units in the last place of tanh (measured). */
+INLINE vf vf_cap(vf x, float cap)
 {
-    return vf_mul(cap, vf_tanh(vf_div(x, cap)));
+    vf z = vf_tanh_part(vf_over(x, cap));
+    return vf_mul(vf_set(cap), vf_div(z, vf_add(z, vf_set(2.0f))));
+}
+
+/* alpha * tanh(x / alpha) / (1 + e^-x), the two quotients as one */
+INLINE vf vf_situ(vf x, float alpha)
+{
+    vf z = vf_tanh_part(vf_over(x, alpha)), e = vf_exp(vf_sub(vf_set(0.0f), x));
+    vf below = vf_mul(vf_add(z, vf_set(2.0f)), vf_add(vf_set(1.0f), e));
+    return vf_mul(vf_set(alpha), vf_div(z, below));
 }
 
 /* max(x, 0)^2 */
@@ -100,7 +115,7 @@ INLINE bool is_rare(const struct kt_shape *shape)
 /* These, of gate g and up u. */
 INLINE vf vf_glu_rare(const struct kt_shape *shape, vf g, vf u)
 {
-    const vf one = vf_set(1.0f), limit = vf_set(shape->limit);
+    const vf limit = vf_set(shape->limit);
     if (shape->activation == KT_ACTIVATION_GELU_TANH)
         return vf_mul(vf_gelu_tanh(g), u);
     if (shape->activation == KT_ACTIVATION_SWIGLUSTEP) {
@@ -108,10 +123,9 @@ INLINE vf vf_glu_rare(const struct kt_shape *shape, vf g, vf u)
         return vf_mul(vf_min(limit, vf_sigmoid_times(g, 1.0f)), u);
     }
     /* SITU */
-    vf down = vf_exp(vf_sub(vf_set(0.0f), g));
     if (shape->limit > 0)
-        u = vf_cap(u, limit);
-    return vf_mul(vf_div(vf_cap(g, vf_set(shape->alpha)), vf_add(one, down)), u);
+        u = vf_cap(u, shape->limit);
+    return vf_mul(vf_situ(g, shape->alpha), u);
 }
 
 /* What kt_activation says of gate g and up u, but for rare ones. The first operand of min and max is the
