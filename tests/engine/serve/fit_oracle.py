@@ -63,7 +63,11 @@ class Conversation:
 
     def content(self, kept=True):
         text = self.text(kept)
-        return self.rng.choice([text, text, [{"type": "text", "text": text}]])
+        parts = [{"type": "text", "text": text}]
+        if self.rng.random() < 0.3:
+            parts.append({"type": "text", "text": self.word()})  # no </think>: what stands before it may be left out
+            self.words += [parts[1]["text"]] if kept else []
+        return parts if len(parts) > 1 else self.rng.choice([text, text, parts])
 
     def add(self, role, content, **more):
         self.messages.append({"role": role, "content": content, **more})

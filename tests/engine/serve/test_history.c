@@ -39,6 +39,11 @@ static const struct {
     {"{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ "
      "m.content }};{% endfor %}",
      SYSTEM("a") "," SYSTEM("b") "," TALK SYSTEM("c"), NULL, "a\n\nb\n\nc\n\nu;"},
+    /* the first part only is shown */
+    {"{% for m in messages %}{{ m.content if m.content is string else m.content[0].text }};{% endfor %}",
+     "{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}," TALK
+     "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"c\"},{\"type\":\"text\",\"text\":\"d\"}]}",
+     NULL, "a\nb;u;c\nd;"},
     /* user and model in turn, a user first */
     {"{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ "
      "raise_exception('no') }}{% endif %}"

@@ -17,7 +17,8 @@
 #define CALLS(content, more, calls) \
     "{\"role\":\"assistant\",\"content\":\"" content "\"" more ",\"tool_calls\":[" calls "]}"
 #define RESULT(id, text) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"" text "\"}"
-#define PARTS(role) "{\"role\":\"" role "\",\"content\":[{\"type\":\"text\",\"text\":\"kt-part\"}]}"
+#define TWO_PARTS "[{\"type\":\"text\",\"text\":\"kt-part\"},{\"type\":\"text\",\"text\":\"kt-more\"}]"
+#define PARTS(role) "{\"role\":\"" role "\",\"content\":" TWO_PARTS "}"
 #define TOOL(more) "[{\"type\":\"function\",\"function\":{\"name\":\"kt_tool\"" more "}}]"
 #define PROPERTIES(list) ",\"parameters\":{\"type\":\"object\",\"properties\":{" list "}}"
 #define ABOUT ",\"description\":\"kt_about\""
@@ -55,10 +56,11 @@ static const struct probe roles[] =
       {SYSTEM("kt-1") "," USER("kt-2") "," MODEL("kt-3") "," SYSTEM("kt-4") "," USER("kt-5"),
        NULL,
        {"kt-1", "kt-2", "kt-3", "kt-4", "kt-5"}}},
-     {TEXT_ONLY(KT_ROLE_SYSTEM), {PARTS("system") "," USER("kt-user"), NULL, {"kt-part", "kt-user"}}},
-     {TEXT_ONLY(KT_ROLE_USER), {PARTS("user"), NULL, {"kt-part"}}},
+     {TEXT_ONLY(KT_ROLE_SYSTEM),
+      {PARTS("system") "," USER("kt-user"), NULL, {"kt-part", "kt-more", "kt-user"}}},
+     {TEXT_ONLY(KT_ROLE_USER), {PARTS("user"), NULL, {"kt-part", "kt-more"}}},
      {TEXT_ONLY(KT_ROLE_ASSISTANT),
-      {USER("kt-1") "," PARTS("assistant") "," USER("kt-2"), NULL, {"kt-part"}}}};
+      {USER("kt-1") "," PARTS("assistant") "," USER("kt-2"), NULL, {"kt-part", "kt-more"}}}};
 
 static const struct probe of_calls[] =
     {{NEED(single_calls),
@@ -81,9 +83,9 @@ static const struct probe of_calls[] =
        {"kt_tool", "kt-3"}}},
      {TEXT_ONLY(KT_ROLE_TOOL),
       {USER("kt-user") "," ONE_CALL ",{\"role\":\"tool\",\"tool_call_id\":\"" ONE_ID
-                       "\",\"content\":[{\"type\":\"text\",\"text\":\"kt-part\"}]}",
+                       "\",\"content\":" TWO_PARTS "}",
        NULL,
-       {"kt-part"}}}};
+       {"kt-part", "kt-more"}}}};
 
 static const struct probe of_tools[] =
     {{NEED(description), {USER("kt-user"), TOOL(PROPERTIES("")), {"kt_tool"}}},
