@@ -310,6 +310,15 @@ static void find_wanted(struct check *check, enum kt_projection projection, uint
         wanted[c] = coded ? scale * (float)codes[c] : check->model->weight(source[c]);
 }
 
+/* To the bit, but that a 0 of a code has no sign; memcmp() would take longer than much of what is checked. */
+static bool same_weight(float weight, float wanted, bool coded)
+{
+    uint32_t bits[2];
+    memcpy(&bits[0], &weight, sizeof weight);
+    memcpy(&bits[1], &wanted, sizeof wanted);
+    return bits[0] == bits[1] || (coded && weight == wanted) || (isnan(wanted) && isnan(weight));
+}
+
 void check_weights(struct check *check)
 {
     /* a level with a form of its own may find a row by products with all of its matrix: some, on every place
@@ -339,11 +348,7 @@ void check_weights(struct check *check)
                 check_fail(check, "weight row: %s", error.message);
             find_wanted(check, projection, r, source, wanted);
             for (uint64_t c = 0; c < cols && r % step == 0 && !check->wrong; c++) {
-                /* a 0 of a code has no sign */
-                bool same = isnan(wanted[c])         ? isnan(row[c])
-                            : check->model->code_row ? row[c] == wanted[c]
-                                                     : memcmp(row + c, wanted + c, sizeof *wanted) == 0;
-                if (!same)
+                if (!same_weight(row[c], wanted[c], check->model->code_row != NULL))
                     check_fail(check, "row %llu, column %llu of projection %d is not what the source says",
                                (unsigned long long)r, (unsigned long long)c, p);
             }
