@@ -132,12 +132,21 @@ static void compare_packed(struct check *check, struct answer *first)
     free(data);
 }
 
+/* Must the level give the bits of others? Of those whose rows are packed by the same rule. */
+static bool must_agree(const struct check *check, unsigned *rule)
+{
+    *rule = check->model->own_rule ? check->model->own_rule(&check->layout) : 0;
+    return model_is_int8(check) ||
+           !(model_lists(check->model->own_order, check->level) || check->model->scaled);
+}
+
 static void compare_products(struct check *check, struct first_level *first)
 {
-    if (!model_is_int8(check) && (model_lists(check->model->own_order, check->level) || check->model->scaled))
+    unsigned rule;
+    if (!must_agree(check, &rule))
         return;
-    unsigned rule = check->model->own_rule ? check->model->own_rule(&check->layout) : 0;
     struct recorded made = recorded_make(check);
+    made.of = RECORDED_FIRST;
     if (!first->made[rule])
         first->products[rule] = made;
     else if (memcmp(first->products[rule].stage, made.stage, sizeof made.stage) != 0)
@@ -206,7 +215,7 @@ static void count_case(struct run *run, const struct check *check, const struct 
 {
     run->done++;
     run->failed += check->wrong;
-    run->known += check->known != NULL;
+    run->known += recorded_before(check);
     if (run->record && !check->wrong) {
         struct recorded made = recorded_make(check);
         recorded_add(run->record, of, &made);
@@ -250,6 +259,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     const struct recorded_case of = {level->name, also, kt_dtype_name(wanted->dtype), kind, wanted->linear};
     struct kt_shape *shape = &check.layout.shape;
     struct recorded known;
+    unsigned rule;
     check.model = model_find(run->plugin->name);
     (wanted->linear ? make_linear_shape : make_shape)(wanted->dtype, kind, check.model, &state, shape);
     if (also && changes_nothing(&check))
@@ -275,6 +285,8 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     check.random = state;
     if (run->lines && recorded_find(run->lines, &of, &known))
         check.known = &known;
+    else if (must_agree(&check, &rule) && first->made[rule])
+        check.known = &first->products[rule];
     make_source(&check, kind);
     if (level->ops->thread_enter)
         level->ops->thread_enter(instance);

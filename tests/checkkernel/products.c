@@ -184,7 +184,7 @@ static bool make_results(struct check *check, enum kt_stage stage, struct guarde
     }
     if (!recorded_suffices(check))
         check_ranges(check, stage, out);
-    if (!check->known || !check->large)
+    if (!recorded_before(check) || !check->large)
         run_parts(check, stage, out);
     check->random = random_next(&random);
     return !check->known;

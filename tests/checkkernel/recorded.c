@@ -111,6 +111,6 @@ bool recorded_find(const char *lines, const struct recorded_case *of, struct rec
     char name[80], scalar[80];
     name_case(of, of->level, name);
     name_case(of, "scalar", scalar);
-    recorded->of_scalar = !find(lines, name, recorded);
-    return !recorded->of_scalar || find(lines, scalar, recorded);
+    recorded->of = find(lines, name, recorded) ? RECORDED_LEVEL : RECORDED_SCALAR;
+    return recorded->of == RECORDED_LEVEL || find(lines, scalar, recorded);
 }

@@ -2,7 +2,7 @@
 /*
  * recorded.h - what a run made of its cases, as a file of hashes, for a later run of the same cases where
  * computing is slow: on an emulated CPU, with sanitizers. Results of the same bits are as right as those
- * were, and float64 need not say so again.
+ * were, and float64 need not say so again; nor of a level whose bits must be, and are, those of the first.
  *
  * The first line is the seed, every other one a case and its two hashes:
  *
@@ -16,10 +16,14 @@
 
 #include <stdio.h>
 
+/* Whose results they are: of this level, or of the scalar one instead, of a run before; of the first level
+ * that must give the same bits, of this run. */
+enum recorded_of { RECORDED_LEVEL, RECORDED_SCALAR, RECORDED_FIRST };
+
 /* Hashes of a case's results, one of each stage: of h, 0 for a linear, and of y without the gaps. */
 struct recorded {
     uint64_t stage[2];
-    bool of_scalar; /* found of the scalar level instead */
+    enum recorded_of of;
 };
 
 uint64_t recorded_hash(const struct check *check, enum kt_stage stage);
@@ -34,11 +38,18 @@ struct recorded_case {
     bool linear;
 };
 
+/* Are they a run's before, which has tried everything? */
+static inline bool recorded_before(const struct check *check)
+{
+    return check->known && check->known->of != RECORDED_FIRST;
+}
+
 /* Were the case's results, whose bits are the same as far as they are made, made in other ways as well by
  * this machine code, or, of a large case, by these sources? Then they need not be made so again. */
 static inline bool recorded_suffices(const struct check *check)
 {
-    return check->known && (check->large || (check->same_code && !check->known->of_scalar));
+    return recorded_before(check) &&
+           (check->large || (check->same_code && check->known->of == RECORDED_LEVEL));
 }
 
 /* Opens a file, which then has its first line; NULL: it cannot be, which is said. */
