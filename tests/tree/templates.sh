@@ -40,9 +40,8 @@ set_flags() {
     esac
 }
 
-# The compiler's own header of intrinsics takes longer than all the rest, so it is compiled once for a set. Headers
-# that have to include it must do without: those in simd/, and prefetch.h, whose hints the scalar set has as well.
-# For the widest set a file of its name is found in its place, so that whoever uses it and does not include it is seen.
+# The compiler's own header of intrinsics takes longer than all the rest, so it is compiled once for a set. A file of
+# its name is found in its place, so that whoever uses it and does not include it is seen.
 if [ "$own" = avx2 ]; then
     for set in scalar avx2 avx512; do
         set_flags $set || continue
@@ -109,15 +108,16 @@ check() {
         }
         included=
         case "$set $header" in
-        *" plugins/common/simd/"* | *"/prefetch.h") ;;
-        "avx2 "* | "scalar "*_tmpl.h | "scalar "*/product.h)
-            [ "$own" != avx2 ] || flags="$flags -include $work/$set/intrinsics.h" ;;
-        "avx512 "*)
-            flags="$flags -I $work/named -include $work/$set/intrinsics.h"
+        "scalar "*_tmpl.h | "scalar "*/product.h | avx*) common=$work/$set ;;
+        "scalar "*) common=$(grep -q 'simd/\|prefetch\.h\|immintrin' "$header" && echo "$work/$set") ;;
+        *) common= ;;
+        esac
+        if [ "$common" ] && [ "$own" = avx2 ]; then
+            flags="$flags -I $work/named -include $common/intrinsics.h"
             ! grep -q '_mm[0-9]*_\|__m[0-9]' "$header" || included='#ifndef INCLUDES_INTRINSICS
 #error it uses intrinsics and does not include them
-#endif' ;;
-        esac
+#endif'
+        fi
         case $header in
         *_tmpl.h)
             printf '#include "tests/tree/header_params.h"\n#include "%s"\n%s\n' "$header" "$included" >"$file"
