@@ -13,9 +13,14 @@ native()
     fi
 }
 
-# The plugin $1 with the levels above this CPU's emulated, beside its others.
+# The plugin $1 with the levels above this CPU's emulated, beside its others. $same: levels whose machine code is
+# that of the plugin as it was built, where they have run the same cases.
 emulated()
 {
+    same=
+    [ -n "${EMULATOR:-}${KT_TEST_QUICK:-}${KT_KERNEL_CPU_VARIANT:-}" ] ||
+        [ "${KT_TEST_EMULATED_NEEDS:-}" = avx2 ] ||
+        same='avx512 avx512_vnni avx512_vbmi avx512_bf16'
     plugin=$KT_TEST_BUILD/tests/checkkernel/emulated/.libs/kt_$1.so
     emulated=--emulated
     if [ ! -e "$plugin" ]; then

@@ -160,3 +160,15 @@ const char *sandbox_backend(const char *name)
     (void)snprintf(relative, sizeof relative, "lib/kt_%s.so", name);
     return copy(source, relative);
 }
+
+bool sandbox_skips(const char *level)
+{
+    const char *skip = getenv("KT_TEST_SKIP");
+    size_t length = strlen(level);
+    for (const char *at = skip ? skip : ""; *at; at += strcspn(at, " ")) {
+        at += strspn(at, " ");
+        if (strcspn(at, " ") == length && strncmp(at, level, length) == 0)
+            return true;
+    }
+    return false;
+}

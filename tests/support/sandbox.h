@@ -5,6 +5,7 @@
 #define KT_TESTS_SUPPORT_SANDBOX_H
 
 #include <kt/types.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Makes the folder and points the library's environment to shipped/, etc/ and home/ inside it; no
@@ -25,5 +26,8 @@ const char *sandbox_plugin(const char *name, const char *relative);
 
 /* The same for a backend of the project, as lib/kt_NAME.so; NULL if it is not built. */
 const char *sandbox_backend(const char *name);
+
+/* Is the level of a backend one of KT_TEST_SKIP="LEVEL..."? */
+bool sandbox_skips(const char *level);
 
 #endif

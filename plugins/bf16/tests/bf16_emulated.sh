@@ -4,4 +4,4 @@
 . "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
 emulated bf16
 # Levels that this CPU has run by themselves, the same cases (bf16.sh).
-run --skip 'avx2 scalar'
+run --skip "scalar ${same:-avx2}"

@@ -3,7 +3,7 @@
 # The AVX-512 levels of the plugin llamafile, emulated, beside its others: the same bits from all.
 . "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
 emulated llamafile
-# The scalar level runs by itself, the same cases and beside avx2 (llamafile.sh).
+# The scalar level, and those that this CPU has, run by themselves, the same cases, beside avx2 (llamafile.sh).
 # roomy and compact, of the same bits; in place
-run --cases 4 --skip scalar --set repack=1 --also repack=2
-run --cases 4 --skip scalar --set repack=3
+run --cases 4 --skip "scalar $same" --set repack=1 --also repack=2
+run --cases 4 --skip "scalar $same" --set repack=3

@@ -4,5 +4,5 @@
 . "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
 emulated rawint4
 # Levels that this CPU has run by themselves, more cases (rawint4.sh). One of them stands here where levels must agree.
-run --cases 24 --skip 'avx2 scalar'
-run --cases 12 --skip scalar --set activations=1 # int8
+run --cases 24 --skip "scalar ${same:-avx2}"
+run --cases 12 --skip "scalar $same" --set activations=1 # int8

@@ -4,6 +4,7 @@
 #include "core/weights/decode/encode.h"
 #include "plugins/common/simd/numbers.h"
 #include "tests/support/random_view.h"
+#include "tests/support/sandbox.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@ const char *level_name(int level)
  * tests. */
 static bool is_possible(const char *level)
 {
+    if (sandbox_skips(level))
+        return false;
 #if defined __x86_64__
     if (strcmp(level, "avx2") == 0)
         return __builtin_cpu_supports("avx2");
