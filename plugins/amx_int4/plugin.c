@@ -4,8 +4,6 @@
 
 #include "plugins/common/plugin/levels.h"
 
-#include <kt/version.h>
-
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
     LEVEL(amx, NEEDS_AMX_INT8, "tdpbssd"),
@@ -31,34 +29,19 @@ static const struct kt_option options[] = {
     [OPTION_Y] = OPTION_ROW_Y,
 };
 
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
+static void read_options(struct int4_instance *self, const struct kt_caps *caps,
+                         const struct kt_option_value *values)
 {
-    enum kt_status status =
-        new_instance(BACKEND, sizeof(struct int4_instance), host, caps, &values[OPTION_Y], instance, error);
-    if (status)
-        return status;
-    struct int4_instance *self = *instance;
+    (void)caps;
     self->group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
-    return KT_OK;
 }
 
-static void close_instance(void *instance)
-{
-    free_instance(instance, sizeof(struct int4_instance));
-}
+#define INSTANCE struct int4_instance
+#include "plugins/common/plugin/options_tmpl.h"
 
 KT_PLUGIN_DEFINE(amx_int4) = {
     KT_PLUGIN_HEADER(amx_int4),
-    .version = KT_VERSION,
     .description = "4-bit weights with group scales, quantized from any source; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

@@ -6,8 +6,6 @@
 
 #include "plugins/common/plugin/options_tmpl.h"
 
-#include <kt/version.h>
-
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
     LEVEL(amx, NEEDS_AMX_INT8, "tdpbssd"),
@@ -29,14 +27,7 @@ static const struct kt_level *const levels[] = {
 
 KT_PLUGIN_DEFINE(amx_int8) = {
     KT_PLUGIN_HEADER(amx_int8),
-    .version = KT_VERSION,
     .description = "int8 weights with a scale per row, quantized from any source; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

@@ -6,8 +6,6 @@
 
 #include "plugins/common/plugin/options_tmpl.h"
 
-#include <kt/version.h>
-
 /* Cooper Lake has BF16 but no VBMI: level avx512 there. */
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
@@ -27,15 +25,8 @@ static const struct kt_level *const levels[] = {
 
 KT_PLUGIN_DEFINE(avx512_fp8) = {
     KT_PLUGIN_HEADER(avx512_fp8),
-    .version = KT_VERSION,
     .description =
         "FP8 weights as published, with scales for blocks, rows or groups (MXFP8), never quantized again",
     .formats = "f8_e4m3",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

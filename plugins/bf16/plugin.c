@@ -4,8 +4,6 @@
 
 #include "plugins/common/plugin/levels.h"
 
-#include <kt/version.h>
-
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
     LEVEL(amx, NEEDS_AMX_BF16, "tdpbf16ps"),
@@ -41,34 +39,19 @@ static const struct kt_option options[] = {
         },
 };
 
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
+static void read_options(struct bf16_instance *self, const struct kt_caps *caps,
+                         const struct kt_option_value *values)
 {
-    enum kt_status status =
-        new_instance(BACKEND, sizeof(struct bf16_instance), host, caps, &values[OPTION_Y], instance, error);
-    if (status)
-        return status;
-    struct bf16_instance *self = *instance;
+    (void)caps;
     self->refuses_wider = values[OPTION_WIDER].number != 0;
-    return KT_OK;
 }
 
-static void close_instance(void *instance)
-{
-    free_instance(instance, sizeof(struct bf16_instance));
-}
+#define INSTANCE struct bf16_instance
+#include "plugins/common/plugin/options_tmpl.h"
 
 KT_PLUGIN_DEFINE(bf16) = {
     KT_PLUGIN_HEADER(bf16),
-    .version = KT_VERSION,
     .description = "bfloat16 weights and activations, sums in float32; f16 and f32 by option",
     .formats = "bf16 f16 f32",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

@@ -4,8 +4,6 @@
 
 #include "plugins/common/plugin/levels.h"
 
-#include <kt/version.h>
-
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AOCL
     LEVEL(aocl, NEEDS_AVX512_VNNI, "vpdpbusd", .check = blis_int8_check_aocl),
@@ -38,23 +36,15 @@ static const struct kt_option options[] = {
     [OPTION_Y] = OPTION_ROW_Y,
 };
 
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
+static void read_options(struct blis_instance *self, const struct kt_caps *caps,
+                         const struct kt_option_value *values)
 {
-    enum kt_status status =
-        new_instance(BACKEND, sizeof(struct blis_instance), host, caps, &values[OPTION_Y], instance, error);
-    if (status)
-        return status;
-    struct blis_instance *self = *instance;
+    (void)caps;
     self->library = values[OPTION_LIBRARY].text;
-    return KT_OK;
 }
 
-static void close_instance(void *instance)
-{
-    free_instance(instance, sizeof(struct blis_instance));
-}
+#define INSTANCE struct blis_instance
+#include "plugins/common/plugin/options_tmpl.h"
 
 /* Not before level aocl is to be taken: a library that nobody uses is not even opened. */
 enum kt_status blis_int8_check_aocl(void *instance, struct kt_error *error)
@@ -65,15 +55,8 @@ enum kt_status blis_int8_check_aocl(void *instance, struct kt_error *error)
 
 KT_PLUGIN_DEFINE(blis_int8) = {
     KT_PLUGIN_HEADER(blis_int8),
-    .version = KT_VERSION,
     .description = "int8 weights with a scale per row, quantized from any source, by AMD's AOCL or its own "
                    "kernels; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

@@ -5,7 +5,6 @@
 #include "plugins/common/plugin/levels.h"
 #include "plugins/common/simd/sve_length.h"
 
-#include <kt/version.h>
 #include <string.h>
 
 /* ---- a level's functions: those for the layer's bits, which lie in kt_layout.state ---- */
@@ -232,38 +231,22 @@ static const struct kt_option options[] = {
     [OPTION_Y] = OPTION_ROW_Y,
 };
 
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
+static void read_options(struct kml_instance *self, const struct kt_caps *caps,
+                         const struct kt_option_value *values)
 {
-    enum kt_status status =
-        new_instance(BACKEND, sizeof(struct kml_instance), host, caps, &values[OPTION_Y], instance, error);
-    if (status)
-        return status;
-    struct kml_instance *self = *instance;
     self->int4.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
     self->bits = values[OPTION_WEIGHTS].number ? 4 : 8;
     self->library = values[OPTION_LIBRARY].text;
     find_fallback(caps->cpu, self);
-    return KT_OK;
 }
 
-static void close_instance(void *instance)
-{
-    free_instance(instance, sizeof(struct kml_instance));
-}
+#define INSTANCE struct kml_instance
+#include "plugins/common/plugin/options_tmpl.h"
 
 KT_PLUGIN_DEFINE(kml_arm) = {
     KT_PLUGIN_HEADER(kml_arm),
-    .version = KT_VERSION,
     .description = "int8 weights with a scale per row, or 4-bit ones with group scales, quantized from any "
                    "source, on ARM, by its own kernels or Huawei's KML; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

@@ -4,8 +4,6 @@
 
 #include "plugins/common/plugin/levels.h"
 
-#include <kt/version.h>
-
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
     LEVEL(amx, NEEDS_AMX_BF16 | KT_CPU_AVX512_VBMI, "tdpbf16ps"),
@@ -37,8 +35,9 @@ static const struct kt_level *const levels[] = {
     LEVEL(scalar, 0, "scalar"),
 };
 
+enum { OPTION_Y };
 static const struct kt_option options[] = {
-    OPTION_ROW_Y,
+    [OPTION_Y] = OPTION_ROW_Y,
     {.key = "repack",
      .type = KT_OPTION_ENUM,
      .default_text = "auto",
@@ -47,41 +46,26 @@ static const struct kt_option options[] = {
              "roomy would not fit into memory; no: weights stay in the mapped file, many times slower"},
 };
 
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
+static void read_options(struct llamafile_instance *self, const struct kt_caps *caps,
+                         const struct kt_option_value *values)
 {
-    enum kt_status status =
-        new_instance(BACKEND, sizeof(struct llamafile_instance), host, caps, &values[0], instance, error);
-    if (status)
-        return status;
-    struct llamafile_instance *self = *instance;
+    (void)caps;
     /* yes and no are what it was before there were two forms. */
     static const enum repack choices[] = {REPACK_AUTO,  REPACK_ROOMY, REPACK_COMPACT, REPACK_NO,
                                           REPACK_ROOMY, REPACK_ROOMY, REPACK_ROOMY,   REPACK_ROOMY,
                                           REPACK_NO,    REPACK_NO,    REPACK_NO};
     self->repack = choices[values[1].number];
-    return KT_OK;
 }
 
-static void close_instance(void *instance)
-{
-    free_instance(instance, sizeof(struct llamafile_instance));
-}
+#define INSTANCE struct llamafile_instance
+#include "plugins/common/plugin/options_tmpl.h"
 
 KT_PLUGIN_DEFINE(llamafile) = {
     KT_PLUGIN_HEADER(llamafile),
-    .version = KT_VERSION,
     .description = "GGUF block formats, kept bit for bit; activations as int8 in groups of 32, on amx many "
                    "rows as bfloat16",
     .formats = "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 "
                "iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 nvfp4 "
                "q1_0 q2_0",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };

@@ -4,8 +4,6 @@
 
 #include "plugins/common/plugin/levels.h"
 
-#include <kt/version.h>
-
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
     LEVEL(amx, NEEDS_AMX_BF16, "tdpbf16ps"),
@@ -22,8 +20,9 @@ static const struct kt_level *const levels[] = {
     LEVEL(scalar, 0, "scalar"),
 };
 
+enum { OPTION_Y };
 static const struct kt_option options[] = {
-    OPTION_ROW_Y,
+    [OPTION_Y] = OPTION_ROW_Y,
     {
         .key = "activations",
         .type = KT_OPTION_ENUM,
@@ -33,34 +32,19 @@ static const struct kt_option options[] = {
     },
 };
 
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
+static void read_options(struct rawint4_instance *self, const struct kt_caps *caps,
+                         const struct kt_option_value *values)
 {
-    enum kt_status status =
-        new_instance(BACKEND, sizeof(struct rawint4_instance), host, caps, &values[0], instance, error);
-    if (status)
-        return status;
-    struct rawint4_instance *self = *instance;
+    (void)caps;
     self->int8_rows = values[1].number != 0;
-    return KT_OK;
 }
 
-static void close_instance(void *instance)
-{
-    free_instance(instance, sizeof(struct rawint4_instance));
-}
+#define INSTANCE struct rawint4_instance
+#include "plugins/common/plugin/options_tmpl.h"
 
 KT_PLUGIN_DEFINE(rawint4) = {
     KT_PLUGIN_HEADER(rawint4),
-    .version = KT_VERSION,
     .description = "4-bit weights as published, never quantized again: compressed-tensors, GPTQ, AWQ, MXFP4",
     .formats = "int4 f4_e2m1",
-    .sources = "part of kt-kernel, Apache-2.0",
-    .levels = levels,
-    .n_levels = sizeof levels / sizeof *levels,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .open = open_instance,
-    .close = close_instance,
+    PLUGIN_PARTS,
 };
