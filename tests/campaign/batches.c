@@ -10,6 +10,7 @@
  * its error.
  */
 #include "tests/campaign/change.h"
+#include "tests/campaign/user.h"
 
 #include <kt/kt.h>
 #include <math.h>
@@ -82,21 +83,6 @@ static float widen(uint16_t half)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static void need(enum kt_status status, const char *what, const struct kt_error *error)
-{
-    if (status == KT_OK)
-        return;
-    printf("%s: %s\n", what, error->message);
-    exit(2);
 }
 
 /* ---- what is expected ---- */
@@ -327,17 +313,9 @@ static void run_round(uint64_t seed)
 {
     pthread_t client[CLIENTS];
     uint64_t seeds[CLIENTS], state = seed;
-    struct kt_error error;
-    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
-    struct kt_config *config;
     char threads[40];
     (void)snprintf(threads, sizeof threads, "core.threads=%u", 1 + below(&state, 3));
-    const char *settings[] = {threads};
-    params.settings = settings;
-    params.n_settings = 1;
-    need(kt_config_create(&params, &config, &error), "kt_config_create", &error);
-    need(kt_context_create(config, &context, &error), "kt_context_create", &error);
-    kt_config_destroy(config);
+    context = make_context(threads);
     for (int i = 0; i < LAYERS; i++)
         make_layer(&layers[i], &state);
     for (uint64_t i = 0; i < CLIENTS; i++) {

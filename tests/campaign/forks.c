@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/campaign/change.h"
+#include "tests/campaign/user.h"
 
 #include <kt/kt.h>
 #include <pthread.h>
@@ -32,14 +33,6 @@ static struct kt_recorder *recorder;
 static struct kt_kv *kv;
 static struct kt_kv_sequence *sequence;
 static atomic_bool stop;
-
-static void need(enum kt_status status, const char *what, const struct kt_error *error)
-{
-    if (status == KT_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", what, error->message);
-    exit(2);
-}
 
 /* ---- what threads do ---- */
 
@@ -176,29 +169,15 @@ static void make_cache(struct kt_error *error)
 
 static void make_all(const char *model)
 {
-    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_recorder_params recording = KT_RECORDER_PARAMS_INIT;
-    const char *const settings[] = {"core.threads=2"};
-    struct kt_config *config;
     struct kt_error error;
-    params.settings = settings;
-    params.n_settings = 1;
-    need(kt_config_create(&params, &config, &error), "kt_config_create", &error);
-    need(kt_context_create(config, &context, &error), "kt_context_create", &error);
-    kt_config_destroy(config);
+    context = make_context("core.threads=2");
     need(kt_checkpoint_open(model, NULL, &checkpoint, &error), model, &error);
     make_layers(&error);
     make_cache(&error);
     recording.size = 1 << 16;
     need(kt_recorder_create(context, &recording, &recorder, &error), "kt_recorder_create", &error);
     need(kt_layer_record(layer, recorder, 0, &error), "kt_layer_record", &error);
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 int main(int argc, char **argv)

@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/campaign/change.h"
+#include "tests/campaign/user.h"
 #include "tests/support/own_view.h"
 
 #include <kt/kt.h>
@@ -239,14 +240,6 @@ static void try_layer(uint64_t *state)
 
 /* ---- processes ---- */
 
-static void need(enum kt_status status, const char *what, const struct kt_error *error)
-{
-    if (status == KT_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", what, error->message);
-    _exit(2);
-}
-
 /* One of the backends that are loaded, or NULL: the core's choice. */
 static const char *draw_backend(uint64_t *state)
 {
@@ -261,15 +254,7 @@ static const char *draw_backend(uint64_t *state)
 
 static int run_rounds(uint64_t seed)
 {
-    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
-    const char *const settings[] = {"core.threads=2"};
-    struct kt_config *config;
-    struct kt_error error;
-    params.settings = settings;
-    params.n_settings = 1;
-    need(kt_config_create(&params, &config, &error), "kt_config_create", &error);
-    need(kt_context_create(config, &context, &error), "kt_context_create", &error);
-    kt_config_destroy(config);
+    context = make_context("core.threads=2");
     (void)alarm(HANG_SECONDS);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t state = shared->seed = seed + (uint64_t)i;
@@ -279,13 +264,6 @@ static int run_rounds(uint64_t seed)
     }
     kt_context_destroy(context);
     return fflush(stdout);
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 int main(int argc, char **argv)
