@@ -68,7 +68,8 @@ void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols, const
                 value_of(place->name, place->dtype, place->first + r * place->row_step + c * place->col_step);
             if (place->scale)
                 expected *= value_of(place->scale, place->scale_dtype,
-                                     r / place->group_rows * place->scale_cols + c / place->group_cols);
+                                     place->scale_first + r / place->group_rows * place->scale_cols +
+                                         c / place->group_cols);
             ck_assert_msg(row[c] == expected, "%s: row %d, column %d: %g is not %g", place->name, (int)r,
                           (int)c, (double)row[c], (double)expected);
         }

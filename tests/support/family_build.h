@@ -26,7 +26,7 @@ struct place {
     const char *name, *dtype;
     uint64_t first, row_step, col_step;
     const char *scale, *scale_dtype;
-    uint64_t group_rows, group_cols, scale_cols;
+    uint64_t group_rows, group_cols, scale_cols, scale_first;
 };
 
 void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols, const struct place *place);

@@ -30,7 +30,8 @@ static const char *const prefixes[] = {"model.layers.",
 static const struct family {
     const char *experts;
     bool fused;                   /* one tensor holds all experts, and no number of an expert follows */
-    const char *kind[KT_N_KINDS]; /* gate, up, down, gate and up in one */
+    const char *kind[KT_N_KINDS]; /* gate, up, down, gate and up in one; NULL: there is none */
+    bool below;                   /* the rows of one expert lie below another's, as in one matrix */
 } families[] = {
     {"mlp.experts.", false, {"gate_proj", "up_proj", "down_proj"}},    /* Qwen, DeepSeek, GLM, Kimi */
     {"block_sparse_moe.experts.", false, {"w1", "w3", "w2"}},          /* Mixtral, MiniMax */
@@ -39,10 +40,12 @@ static const struct family {
     {"mixer.experts.", false, {NULL, "up_proj", "down_proj"}},         /* Nemotron-H, without gates */
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
     {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Gemma 4 */
-    {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Llama 4 */
-    {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}},                         /* Aria */
-    {"ffn.experts.mlp.", true, {"w1", "v1", "w2"}},                             /* DBRX */
-    {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}}, /* Granite */
+    {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Llama 4 */
+    {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}},                             /* Aria */
+    {"ffn.experts.mlp.", true, {"w1", "v1", "w2"}, true},                           /* DBRX */
+    {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}},     /* Granite */
+    {"block_sparse_moe.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* with windows */
+    {"moe.", true, {"gate_proj", "up_proj", "down_proj"}},                          /* Step 3.5 */
 };
 
 static const char nvfp4[] = "NVFP4", zeros[] = "int4 of compressed-tensors with zero points",
@@ -126,7 +129,7 @@ static bool parse_rest(const char *at, const struct family *family, struct kt_ex
 {
     parsed->expert = 0;
     parsed->fused = family->fused;
-    parsed->stacked = family->fused && !family->kind[KT_GATE_UP];
+    parsed->below = family->below;
     if (!skip(&at, family->experts) || (!family->fused && !skip_number(&at, &parsed->expert)))
         return false;
     for (int kind = 0; kind < KT_N_KINDS; kind++) {
@@ -177,9 +180,9 @@ char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, 
     char number[24] = "";
     if (!family->fused)
         (void)snprintf(number, sizeof number, "%" PRIu64 ".", expert);
-    if (!family->kind[kind] && family->kind[KT_GATE_UP])
-        kind = KT_GATE_UP;
-    const char *projection = family->kind[kind] ? family->kind[kind] : "gate_proj";
+    const char *projection = family->kind[kind];
+    if (!projection)
+        projection = family->kind[KT_GATE_UP] ? family->kind[KT_GATE_UP] : "gate_proj";
     (void)snprintf(text, size, "%s%" PRIu64 ".%s%s%s%s", prefixes[like->prefix], like->layer, family->experts,
                    number, projection, part);
     return text;

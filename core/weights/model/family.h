@@ -42,7 +42,7 @@ struct kt_expert_name {
     bool predicts;   /* `layer` counts blocks behind the last layer, which predict further tokens (MTP) */
     uint64_t expert; /* 0 in a fused tensor */
     bool fused;      /* it holds all experts of the layer */
-    bool stacked;    /* and each projection has such a tensor, with the rows of one expert below another's */
+    bool below;      /* with the rows of one expert below another's, as in one matrix */
     unsigned prefix, family;
     int kind; /* enum kt_projection or KT_GATE_UP */
     enum kt_role role;
@@ -69,8 +69,8 @@ struct kt_weight_part {
 /* The i-th that formats have; false: there is none. */
 bool kt_weight_part(size_t i, struct kt_weight_part *part);
 
-/* Writes the name of the weight of projection `kind` in the family of `like`, with the same ending if `like`
- * is a weight. Returns text. */
+/* Writes the name of the weight that has projection `kind` in the family of `like`, with the same ending if
+ * `like` is a weight. Returns text. */
 char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind, char *text,
                             size_t size);
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 5 };
+enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 6 };
 
 /* The defaults of gpt-oss. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
@@ -56,10 +56,11 @@ static const struct count {
      {"num_hidden_layers", "num_layers", "n_layers"}},
     {offsetof(struct kt_model_config, experts),
      KT_LARGEST_EXPERTS,
-     {"num_experts", "n_routed_experts", "num_local_experts", "ffn_config/moe_num_experts"}},
+     {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts",
+      "ffn_config/moe_num_experts"}},
     {offsetof(struct kt_model_config, top_k),
      KT_LARGEST_EXPERTS,
-     {"num_experts_per_tok", "top_k_experts", "moe_topk", "moe_k", "ffn_config/moe_top_k"}},
+     {"num_experts_per_tok", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "ffn_config/moe_top_k"}},
     {offsetof(struct kt_model_config, hidden),
      KT_LARGEST_SIZE,
      {"moe_latent_size", "routed_expert_hidden_size", "hidden_size", "d_model"}},

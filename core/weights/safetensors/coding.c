@@ -69,12 +69,14 @@ static enum kt_coding tell(enum kt_coding named, const struct kt_tensor_info *we
     return named;
 }
 
-/* Refuses other fused tensors of 4 bits than gpt-oss' blocks, and other fused tensors with scales. */
-static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, bool fused, enum kt_coding coding,
-                                  const struct kt_tensor *weight, const struct kt_tensor *scale,
-                                  struct kt_error *error)
+/* Refuses other fused tensors of 4 bits than gpt-oss' blocks, and other fused tensors with scales but those
+ * of one projection. */
+static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
+                                  enum kt_coding coding, const struct kt_tensor *weight,
+                                  const struct kt_tensor *scale, struct kt_error *error)
 {
-    if (fused ? coding == KT_CODING_BLOCKS || (coding == KT_CODING_PLAIN && !scale)
+    const bool fused = map->stride == 0, stacked = kt_map_is_stacked(map);
+    if (fused ? (coding == KT_CODING_BLOCKS && !stacked) || (coding == KT_CODING_PLAIN && (!scale || stacked))
               : coding != KT_CODING_BLOCKS)
         return KT_OK;
     const char *format = weight->info.dtype == KT_DTYPE_F8_E4M3 ? "FP8" : kt_coding_name(coding);
@@ -262,7 +264,7 @@ enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint, const s
     map->zero = strcmp(config->quantization.packing, "gptq_v2") == 0 ? 8 : 7;
     enum kt_status status = check_types(checkpoint, tensors, error);
     if (status == KT_OK)
-        status = check_fused(checkpoint, map->stride == 0, matrix->coding, weight, scale, error);
+        status = check_fused(checkpoint, map, matrix->coding, weight, scale, error);
     if (status == KT_OK)
         status = matrix->coding == KT_CODING_PLAIN ? check_plain(checkpoint, config, weight, error)
                                                    : check_config(config, matrix->coding, weight, error);

@@ -28,10 +28,18 @@ struct kt_expert_map {
     struct kt_matrix matrix[3];
     int first;       /* enum kt_projection: KT_UP where experts have no gate */
     uint64_t stride; /* 3: an expert has tensors of its own; 0: a fused tensor holds all of them */
+    bool below;      /* with the rows of one expert below another's, as in one matrix */
     void **decoded;  /* by expert: decoded weights, or NULL */
     uint32_t zero;   /* all zeros of GPTQ must be this: 7, in version 2 8 */
     struct kt_tensor *tensor[][KT_N_ROLES]; /* projection p of expert e: [e * stride + p] */
 };
+
+/* Has each projection of all experts a tensor of its own, with a dimension for experts? */
+static inline bool kt_map_is_stacked(const struct kt_expert_map *map)
+{
+    return map->stride == 0 && !map->below && map->first == KT_GATE &&
+           map->tensor[KT_GATE][KT_ROLE_WEIGHT] != map->tensor[KT_UP][KT_ROLE_WEIGHT];
+}
 
 /* The tensor of an expert's projection, or NULL. */
 static inline struct kt_tensor *kt_map_tensor(const struct kt_expert_map *map, uint64_t expert,

@@ -157,7 +157,7 @@ static uint64_t find_weight(const struct layer *layer)
 }
 
 /* Of experts below one another, only config.json says how many there are. */
-static enum kt_status count_stacked(struct layer *layer, const struct kt_tensor *tensor,
+static enum kt_status count_below(struct layer *layer, const struct kt_tensor *tensor,
                                     struct kt_error *error)
 {
     const struct kt_json_count *said = &layer->config->experts;
@@ -176,8 +176,8 @@ static enum kt_status count_experts(struct layer *layer, struct kt_error *error)
 {
     uint64_t next = 0, weight = find_weight(layer);
     const struct kt_tensor_info *fused = &layer->entry[weight].tensor->info;
-    if (layer->entry[weight].name.stacked)
-        return count_stacked(layer, layer->entry[weight].tensor, error);
+    if (layer->entry[weight].name.below)
+        return count_below(layer, layer->entry[weight].tensor, error);
     if (layer->entry[weight].name.fused) {
         layer->n_experts = fused->n_dims ? fused->dims[0] : 0;
         return KT_OK;
@@ -375,6 +375,7 @@ static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct 
     moe->map = map;
     map->first = (int)kt_activation_first(layer->config->activation);
     map->stride = fused ? 0 : 3;
+    map->below = layer->entry[0].name.below;
     map->decoded = (void **)(void *)(map->tensor + slots);
     info->layer = layer->number;
     info->n_experts = (uint32_t)layer->n_experts;

@@ -6,6 +6,8 @@
  *     one expert a tensor    gate and up [I][H], down [H][I]; with 4 bits: coding.c
  *     fused                  gate_up_proj [E][2 I][H], down_proj [E][H][I]
  *     fused, transposed      gate_up_proj [E][H][2 I], down_proj [E][I][H]
+ *     fused, one projection a tensor
+ *                            gate_proj and up_proj [E][I][H], down_proj [E][H][I]; scales [E][..][..]
  *     fused, one below another  gate, up and down [E I][H], down transposed
  *     fused, MXFP4           gate_up_proj_blocks [E][2 I][H/32][16], down_proj_blocks [E][H][I/32][16],
  *                            _scales without the last dimension
@@ -187,14 +189,8 @@ static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint, const s
     return KT_OK;
 }
 
-/* Has each projection a tensor of its own, of all experts? */
-static bool is_stacked(const struct kt_expert_map *map)
-{
-    return map->stride == 0 && weight_of(map, KT_GATE) != weight_of(map, KT_UP);
-}
-
-static enum kt_status lay_stacked(const struct kt_checkpoint *checkpoint, struct kt_expert_map *map,
-                                  struct kt_moe_info *info, struct kt_error *error)
+static enum kt_status lay_below(const struct kt_checkpoint *checkpoint, struct kt_expert_map *map,
+                                struct kt_moe_info *info, struct kt_error *error)
 {
     const struct kt_tensor *gate = weight_of(map, KT_GATE);
     if (gate->info.n_dims != 2 || gate->info.size == 0)
@@ -240,6 +236,28 @@ static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint, const st
     return KT_OK;
 }
 
+static enum kt_status lay_stacked(const struct kt_checkpoint *checkpoint, struct kt_expert_map *map,
+                                  struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *first = weight_of(map, KT_GATE);
+    const uint64_t *dims = first->info.dims;
+    if (first->info.n_dims != 3 || first->info.size == 0)
+        return refuse_shape(checkpoint, first, "[experts][intermediate size][hidden size]", error);
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor_info *weight = &weight_of(map, p)->info;
+        const uint64_t shape[] = {dims[0], dims[p == KT_DOWN ? 2 : 1], dims[p == KT_DOWN ? 1 : 2]};
+        struct kt_matrix *matrix = &map->matrix[p];
+        if (!has_shape(weight, 3, shape))
+            return refuse_pair(checkpoint, weight_of(map, p), first, error);
+        lay(matrix, weight, shape[1], shape[2], shape[2], false);
+        matrix->step = weight->size / shape[0];
+        matrix->bias_next = shape[1];
+    }
+    info->intermediate_size = dims[1];
+    info->hidden_size = dims[2];
+    return KT_OK;
+}
+
 /* Biases must be floats, one for each row; a fused tensor has those of all experts. */
 static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                                  const struct kt_moe_info *info, int projection, struct kt_error *error)
@@ -259,6 +277,28 @@ static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const s
     return KT_OK;
 }
 
+/* The part of a tensor that one expert has. */
+static struct kt_tensor_info part_of(const struct kt_tensor_info *all)
+{
+    struct kt_tensor_info one = *all;
+    one.n_dims--;
+    memmove(one.dims, one.dims + 1, one.n_dims * sizeof one.dims[0]);
+    one.size /= all->dims[0];
+    return one;
+}
+
+static enum kt_status lay_stacked_scales(const struct kt_checkpoint *checkpoint,
+                                         const struct kt_model_config *config, const struct kt_tensor *weight,
+                                         const struct kt_tensor *scale, struct kt_matrix *matrix,
+                                         struct kt_error *error)
+{
+    if (scale->info.n_dims == 0 || scale->info.dims[0] != weight->info.dims[0] || scale->info.size == 0)
+        return refuse_pair(checkpoint, scale, weight, error);
+    const struct kt_tensor_info one = part_of(&weight->info), its = part_of(&scale->info);
+    matrix->scale_bytes = matrix->scale_step = its.size;
+    return kt_lay_scales(kt_tensor_label(checkpoint, scale), config, &one, &its, &matrix->scales, error);
+}
+
 /* Sets the scales of a projection whose weights lie. */
 static enum kt_status lay_projection_scales(const struct kt_checkpoint *checkpoint,
                                             const struct kt_model_config *config, struct kt_expert_map *map,
@@ -270,6 +310,8 @@ static enum kt_status lay_projection_scales(const struct kt_checkpoint *checkpoi
         return KT_OK;
     if (matrix->coding != KT_CODING_PLAIN)
         return kt_coding_scales(checkpoint, config, map, projection, error);
+    if (kt_map_is_stacked(map))
+        return lay_stacked_scales(checkpoint, config, weight_of(map, projection), scale, matrix, error);
     matrix->scale_bytes = scale->info.size;
     return kt_lay_scales(kt_tensor_label(checkpoint, scale), config, &weight_of(map, projection)->info,
                          &scale->info, &matrix->scales, error);
@@ -327,10 +369,11 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
                          "%s: tensor \"%s\" has all experts, which is not supported without a gate",
                          kt_tensor_label(checkpoint, gate), gate->info.name);
     if (status == KT_OK)
-        status = map->stride       ? lay_own(checkpoint, map, info, error)
-                 : is_stacked(map) ? lay_stacked(checkpoint, map, info, error)
-                 : blocks          ? lay_blocks(checkpoint, config, map, info, error)
-                                   : lay_fused(checkpoint, config, map, info, error);
+        status = map->stride              ? lay_own(checkpoint, map, info, error)
+                 : map->below             ? lay_below(checkpoint, map, info, error)
+                 : blocks                 ? lay_blocks(checkpoint, config, map, info, error)
+                 : kt_map_is_stacked(map) ? lay_stacked(checkpoint, map, info, error)
+                                          : lay_fused(checkpoint, config, map, info, error);
     if (status != KT_OK)
         return status;
     if (info->hidden_size > KT_LARGEST_SIZE || info->intermediate_size > KT_LARGEST_SIZE)

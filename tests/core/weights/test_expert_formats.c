@@ -267,6 +267,93 @@ START_TEST(scales_that_do_not_fit)
 }
 END_TEST
 
+/* One projection of all experts a tensor. */
+static const char *const stacked[] = {"model.layers.0.moe.gate_proj.weight",
+                                      "model.layers.0.moe.up_proj.weight",
+                                      "model.layers.0.moe.down_proj.weight"};
+
+/* Tensors of all but `missing`, with scales for blocks of 16 x 16 if it is FP8. */
+static void add_stacked(const char *dtype, int missing, uint64_t rows_of_up, uint64_t n_scaled)
+{
+    char scale[80];
+    shard_begin(&shard);
+    shard_add(&shard, "model.layers.0.moe.gate.weight", "BF16", 2, (uint64_t[]){E, H});
+    for (int p = 0; p < 3; p++) {
+        const uint64_t *own = shape_of(p), rows = p == KT_UP ? rows_of_up : own[0];
+        if (p == missing)
+            continue;
+        shard_add(&shard, stacked[p], dtype, 3, (uint64_t[]){E, rows, own[1]});
+        (void)snprintf(scale, sizeof scale, "%s_scale_inv", stacked[p]);
+        if (strcmp(dtype, "BF16") != 0)
+            shard_add(&shard, scale, "F32", 3,
+                      (uint64_t[]){n_scaled, (own[0] + 15) / 16, (own[1] + 15) / 16});
+    }
+    shard_write(&shard, "model.safetensors");
+}
+
+START_TEST(a_tensor_for_each_projection)
+{
+    static const char *const dtypes[] = {"BF16", "F8_E4M3"};
+    struct kt_expert experts[E];
+    struct kt_moe_info moe;
+    char scale[80];
+    add_stacked(dtypes[_i], -1, I, E);
+    folder_text("config.json",
+                "{\"hidden_size\":%d,\"moe_intermediate_size\":%d,\"moe_num_experts\":%d,\"moe_top_k\":%d,"
+                "\"swiglu_limits\":[7.0],\"quantization_config\":{\"weight_block_size\":[16,16]}}",
+                H, I, E, TOP_K);
+    struct kt_checkpoint *checkpoint = open_model(_i ? KT_IO_READ : KT_IO_MMAP);
+    ck_assert_msg(kt_checkpoint_moe(checkpoint, 0, &moe, &problem) == KT_OK, "%s%s", problem.message, logged);
+    ck_assert(moe.n_experts == E && moe.top_k == TOP_K && moe.hidden_size == H && moe.intermediate_size == I);
+    ck_assert(moe.activation == KT_ACTIVATION_SWIGLUSTEP && moe.limit == 7.0f);
+    ck_assert_uint_eq(moe.size, _i ? E * 3 * (I * H + 2 * 3 * 4) : E * 3 * I * H * 2);
+    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, E, &problem), KT_OK);
+    for (uint64_t e = 0; e < E; e++)
+        for (int p = 0; p < 3; p++) {
+            const struct kt_view *views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
+            const uint64_t *dims = shape_of(p);
+            struct place place = {.name = stacked[p],
+                                  .dtype = dtypes[_i],
+                                  .first = e * I * H,
+                                  .row_step = dims[1],
+                                  .col_step = 1};
+            (void)snprintf(scale, sizeof scale, "%s_scale_inv", stacked[p]);
+            if (_i) {
+                place.scale = scale;
+                place.scale_dtype = "F32";
+                place.group_rows = place.group_cols = 16;
+                place.scale_cols = (dims[1] + 15) / 16;
+                place.scale_first = e * 2 * 3;
+            }
+            expect_view(views[p], dims[0], dims[1], &place);
+        }
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
+START_TEST(a_projection_of_all_experts_is_missing_or_of_another_shape)
+{
+    for (int p = 0; p < 3; p++) {
+        char words[96];
+        add_stacked("BF16", p, I, E);
+        (void)snprintf(words, sizeof words, "tensor \"%s\" is missing", stacked[p]);
+        expect(KT_E_FORMAT, words);
+    }
+    add_stacked("BF16", -1, I + 1, E);
+    expect(KT_E_FORMAT, "does not fit tensor \"model.layers.0.moe.gate_proj.weight\"");
+    add_stacked("F8_E4M3", -1, I, E);
+    folder_text("config.json", "{\"quantization_config\":{\"weight_block_size\":[8,8]}}");
+    expect(KT_E_FORMAT, "the scales of a weight of [24][40] must be [3][5]");
+    add_stacked("F8_E4M3", -1, I, E + 1);
+    expect(KT_E_FORMAT, "does not fit tensor \"model.layers.0.moe.gate_proj.weight\"");
+    shard_begin(&shard);
+    for (int p = 0; p < 3; p++)
+        shard_add(&shard, stacked[p], "BF16", 2, (uint64_t[]){I, H});
+    shard_write(&shard, "model.safetensors");
+    expect(KT_E_FORMAT, "it must be [experts][intermediate size][hidden size]");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("expert formats");
@@ -276,5 +363,7 @@ int main(void)
     tcase_add_test(tests, formats_that_cannot_be_read);
     tcase_add_test(tests, a_mixed_layer);
     tcase_add_test(tests, scales_that_do_not_fit);
+    tcase_add_loop_test(tests, a_tensor_for_each_projection, 0, 2);
+    tcase_add_test(tests, a_projection_of_all_experts_is_missing_or_of_another_shape);
     return run_tests("expert formats", tests);
 }

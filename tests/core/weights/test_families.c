@@ -154,13 +154,13 @@ static void add_fused(bool turned, uint64_t i, uint64_t h, bool bias)
 
 START_TEST(names_of_fused_experts)
 {
-    static const char *const names[][2] = {{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
-                                           {"experts.gate_up_proj", "experts.down_proj"},
-                                           {"feed_forward.experts.gate_up_proj",
-                                            "feed_forward.experts.down_proj"},
-                                           {"mlp.experts.fc1.weight", "mlp.experts.fc2.weight"},
-                                           {"block_sparse_moe.input_linear.weight",
-                                            "block_sparse_moe.output_linear.weight"}};
+    static const char *const names[][2] =
+        {{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
+         {"experts.gate_up_proj", "experts.down_proj"},
+         {"feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"},
+         {"mlp.experts.fc1.weight", "mlp.experts.fc2.weight"},
+         {"block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"},
+         {"block_sparse_moe.experts.gate_up_proj", "block_sparse_moe.experts.down_proj"}};
     char both[80], down[80];
     struct kt_moe_info moe;
     (void)snprintf(both, sizeof both, "model.layers.0.%s", names[_i][0]);
@@ -558,7 +558,7 @@ int main(void)
     tcase_add_checked_fixture(tests, folder_make, folder_remove);
     tcase_add_loop_test(tests, names_of_every_family, 0, 16);
     tcase_add_loop_test(tests, experts_without_a_gate, 0, 2);
-    tcase_add_loop_test(tests, names_of_fused_experts, 0, 5);
+    tcase_add_loop_test(tests, names_of_fused_experts, 0, 6);
     tcase_add_loop_test(tests, experts_below_one_another, 0, 2);
     tcase_add_loop_test(tests, experts_below_one_another_that_are_wrong, 0, 4);
     tcase_add_test(tests, names_that_are_nearly_right);
