@@ -59,8 +59,10 @@ static void describe(const struct kt_engine_config *c, FILE *out)
         const struct kt_residual_config *r = c->layers[i].residual;
         fprintf(out, "layer's rope %u chunk %llu shares %u norms %u kept %d %d residual %g %g %g %g",
                 c->layers[i].rope, (unsigned long long)c->layers[i].chunk, c->layers[i].shares,
-                c->layers[i].norms, c->layers[i].postpones, c->layers[i].adds_kept,
-                (double)r[0].keep, (double)r[0].add, (double)r[1].keep, (double)r[1].add);
+                c->layers[i].norms, c->layers[i].postpones, c->layers[i].adds_kept, (double)r[0].keep,
+                (double)r[0].add, (double)r[1].keep, (double)r[1].add);
+        fprintf(out, " clamp %u %g %g", c->layers[i].clamp.clamp, c->layers[i].clamp.limit,
+                c->layers[i].clamp.alpha);
         describe_attention(&c->layers[i].attention, out);
     }
 }

@@ -38,7 +38,10 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
             ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {}),
             ("granite", {}), ("granitemoe", {}), ("olmo2", {}), ("flex_olmo", {}), ("phimoe", {}), ("gemma3", {}),
             ("gemma4", {}), ("afmoe", {}), ("flint", {}), ("kolibri1", {}), ("cohere2_moe", {}), ("llama4", {}),
-            ("longcat_flash", {}), ("beam", {"num_attention_heads": 8}), ("dbrx", {}), ("aria", {})]
+            ("longcat_flash", {}), ("beam", {"num_attention_heads": 8}), ("dbrx", {}), ("aria", {}),
+            ("step3p5-plain", {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
+            ("granitemoe-swa", {}), ("granite-swa", {"layer_rope_theta": None}),
+            ("minimax-m3", {}), ("internlm3", {"bias": False, "qkv_bias": False})]
 # Training, generation, names; what is read as lists, by other tests.
 HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
             "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
@@ -66,6 +69,9 @@ UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM",
                           "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM", "LongcatFlashForCausalLM")}
 UNUSED_OF["Mistral4ForCausalLM"] |= {"partial_rotary_factor"}
+UNUSED_OF["MiniMaxM3VLForCausalLM"] = {"rotary_dim", "index_n_heads", "index_head_dim", "index_block_size",
+                                       "index_topk_blocks", "index_local_blocks"}  # as no layer chooses blocks
+UNUSED_OF["Step3p5ForCausalLM"] = {"swiglu_limits"}  # of experts, which the library reads
 UNUSED_OF["Phi3ForCausalLM"] = {"original_max_position_embeddings"}
 UNUSED_OF["LongcatFlashForCausalLM"] |= {"qk_head_dim", "ffn_hidden_size", "expert_ffn_hidden_size"}  # tensors say it
 UNUSED_OF["BeamForCausalLM"] = {"rope_scaling"}  # which has a rope for each type of layers
@@ -82,11 +88,12 @@ NESTED = {"DbrxForCausalLM": ["attn_config/clip_qkv", "attn_config/kv_n_heads", 
 # code. ROPE stand within rope_parameters.
 ALIASES = {"num_local_experts": ("num_experts", "n_routed_experts"), "num_mtp_layers": ("num_nextn_predict_layers",),
            "num_experts": ("num_local_experts",), "n_routed_experts": ("num_experts",),
-           "n_shared_experts": ("num_shared_experts",)}
+           "n_shared_experts": ("num_shared_experts",), "attention_bias": ("qkv_bias",), "mlp_bias": ("bias",),
+           "share_expert_dim": ("share_expert_dims",)}
 ROPE = {"rope_scaling": None, "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
 OTHERS = {"ffn_config/ffn_act_fn": {"name": "gelu"}, "hidden_act": "gelu", "hidden_activation": "gelu",
           "sliding_window_pattern": 2,
-          "topk_method": "noaux_tc", "sliding_window": 40, "topk_group": 2,
+          "topk_method": "noaux_tc", "swiglu_limits_shared": [0.5, 0.25, 1.0], "sliding_window": 40, "topk_group": 2,
           "num_nextn_predict_layers": 2, "max_window_layers": 1, "moe_layer_end_index": 1,
           "moe_norm_min": 1.0, "attention_chunk_size": 4096, "moe_router_logit_softcapping": 5.0,
           "rope_scaling": {"rope_type": "linear", "factor": 3}}
@@ -151,7 +158,7 @@ def lines_of(family, settings):
     required = (REQUIRED | REQUIRED_OF.get(name, set())) - LEFT_OUT_OF.get(name, set())
     yield f"class {family} {name}"
     for key, value in settings.items():
-        yield f"with {key} {json.dumps(value)}"
+        yield f"with {key} {json.dumps(value, separators=(',', ':'))}"
     for key in dict.fromkeys(list(ROPE) + fields_of(config)):
         if key in UNUSED_OF.get(name, ()) or key in settings or says_nothing(config, key):
             continue

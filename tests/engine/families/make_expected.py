@@ -151,6 +151,20 @@ def unpack_mxfp4(tensors, config):
     return {key: value for key, value in config.items() if key != "quantization_config"}
 
 
+# Classes that transformers has, or whose files it can read, only as the language model of one that sees images; what
+# that puts before names of tensors.
+WRAPPED = {"Step3p5ForCausalLM": ("Step3p7ForConditionalGeneration", "step3p7", ""),
+           "MiniMaxM3VLForCausalLM": ("MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl", "language_model.")}
+IMAGES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "image_size": 56}
+
+
+def wrap(config, tensors):
+    name, kind, begin = WRAPPED[config["architectures"][0]]
+    whole = {"architectures": [name], "model_type": kind, "text_config": config, "vision_config": IMAGES,
+             "tie_word_embeddings": False}
+    return whole, {begin + key: tensor for key, tensor in tensors.items()}
+
+
 def write_model(folder, table, config, fill=None, swap=None):
     tensors = {}
     for name, dims, mean, deviation, kind in table.expand():
@@ -165,6 +179,8 @@ def write_model(folder, table, config, fill=None, swap=None):
         tensor = torch.from_numpy(values.reshape(dims).copy())
         tensors[name] = tensor.to({"f32": torch.float32, "u8": torch.uint8, "bf16": torch.bfloat16}[kind])
     config = unpack_mxfp4(tensors, config)
+    if config["architectures"][0] in WRAPPED:
+        config, tensors = wrap(config, tensors)
     (folder / "config.json").write_text(json.dumps(config))
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
@@ -186,8 +202,11 @@ def open_model(folder):
     model, info = getattr(transformers, config.architectures[0], by_type).from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager", output_loading_info=True)
     beyond = re.compile(r"model\.layers\.(\d+)\.")  # what predicts further tokens, and transformers leaves out
+    n_layers = config.get_text_config().num_hidden_layers
     info["unexpected_keys"] = [key for key in info["unexpected_keys"]
-                               if not ((match := beyond.match(key)) and int(match[1]) >= config.num_hidden_layers)]
+                               if not ((match := beyond.match(key)) and int(match[1]) >= n_layers)]
+    images = re.compile(r"model\.(vision_(model|tower)|multi_modal_projector)\.")
+    info["missing_keys"] = [key for key in info["missing_keys"] if not images.match(key)]
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         if info.get(kind):
             sys.exit(f"{config.architectures[0]}: {kind}: {sorted(info[kind])[:8]}")
@@ -207,7 +226,9 @@ def ids(table):
 # ---- routers that rounding cannot change ----
 
 def layers_of(model):
-    return model.transformer.blocks if hasattr(model, "transformer") else model.model.layers
+    if hasattr(model, "transformer"):
+        return model.transformer.blocks
+    return getattr(model.model, "language_model", model.model).layers
 
 
 def is_router(module):

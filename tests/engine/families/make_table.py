@@ -27,12 +27,16 @@ TITLES = {
     "Gemma4ForCausalLM": "Gemma 4", "Glm4ForCausalLM": "GLM-4, dense", "Glm4MoeForCausalLM": "GLM-4.5 to 4.7",
     "Glm4MoeLiteForCausalLM": "GLM-4.7-Flash", "Glm4vMoeForConditionalGeneration": "GLM-4.5V",
     "GptOssForCausalLM": "gpt-oss", "GraniteForCausalLM": "Granite",
-    "GraniteMoeSharedForCausalLM": "Granite with experts",
+    "GraniteMoeSWAForCausalLM": "Granite with experts and windows",
+    "GraniteMoeSharedForCausalLM": "Granite with experts", "GraniteSWAForCausalLM": "Granite with windows",
     "HYV3ForCausalLM": "Hy3", "HunYuanDenseV1ForCausalLM": "Hunyuan, dense", "HunYuanMoEV1ForCausalLM": "Hunyuan A13B",
+    "InternLM3ForCausalLM": "InternLM 3",
     "KimiK25ForConditionalGeneration": "Kimi K2.5", "Kolibri1ForCausalLM": "Kolibri 1", "LagunaForCausalLM": "Laguna",
     "Llama4ForCausalLM": "Llama 4", "LlamaForCausalLM": "Llama 2 and 3",
     "LongcatFlashForCausalLM": "LongCat-Flash", "MellumForCausalLM": "Mellum 2",
     "MiMoV2FlashForCausalLM": "MiMo-V2-Flash", "MiniMaxM2ForCausalLM": "MiniMax-M2",
+    "MiniMaxM3SparseForConditionalGeneration": "MiniMax-M3, where no layer chooses blocks of keys",
+    "MiniMaxM3VLForCausalLM": "MiniMax-M3, its language model alone",
     "Ministral3ForCausalLM": "Ministral 3", "Mistral3ForConditionalGeneration": "Mistral Small 3.1 and later",
     "Mistral4ForCausalLM": "Mistral Small 4", "MistralForCausalLM": "Mistral", "MixtralForCausalLM": "Mixtral",
     "Olmo2ForCausalLM": "OLMo 2", "Olmo3ForCausalLM": "OLMo 3", "OlmoeForCausalLM": "OLMoE",
@@ -42,7 +46,8 @@ TITLES = {
     "Qwen3VLMoeForConditionalGeneration": "Qwen3-VL with experts", "Qwen3_5ForCausalLM": "Qwen 3.5, dense",
     "Qwen3_5MoeForCausalLM": "Qwen 3.5, 3.6", "SarvamMLAForCausalLM": "Sarvam 105B",
     "SarvamMoEForCausalLM": "Sarvam 30B", "SeedOssForCausalLM": "Seed-OSS", "SmolLM3ForCausalLM": "SmolLM3",
-    "SolarOpenForCausalLM": "Solar Open"}
+    "SolarOpenForCausalLM": "Solar Open", "Step3p5ForCausalLM": "Step 3.5",
+    "Step3p7ForConditionalGeneration": "Step 3.7"}
 
 
 def arch_of(path):

@@ -71,6 +71,44 @@ def rotate_by_one_rope(module):
     return {name + ".forward": forward}
 
 
+def scale_all_ropes(module):
+    """The rope of layers that slide is scaled as that of the others."""
+    name = find_class(module, "RotaryEmbedding")
+    original = getattr(module, name).forward
+
+    def forward(self, x, position_ids, layer_type=None):
+        ropes = self.config.rope_parameters
+        if layer_type == "sliding_attention" and ropes[layer_type]["rope_type"] == "default":
+            ropes[layer_type] = ropes["full_attention"] | {
+                key: value for key, value in ropes[layer_type].items() if key != "rope_type"}
+            scaled = module.ROPE_INIT_FUNCTIONS[ropes[layer_type]["rope_type"]](self.config, None, layer_type=layer_type)
+            self.sliding_attention_inv_freq.copy_(scaled[0])
+        return original(self, x, position_ids, layer_type)
+    return {name + ".forward": forward}
+
+
+def clamp_before_silu(module):
+    """Limits are of gates before silu, as other models have them."""
+    def experts(self, gate_up):
+        gate, up = gate_up.chunk(2, dim=-1)
+        return self.act_fn(gate.clamp(max=self.limit)) * up.clamp(min=-self.limit, max=self.limit)
+
+    def network(self, x):
+        gate = self.act_fn(self.gate_proj(x).clamp(max=self.limit))
+        return self.down_proj(gate * self.up_proj(x).clamp(min=-self.limit, max=self.limit))
+    return {"Step3p7Experts._apply_gate": experts, "Step3p7MLP.forward": network}
+
+
+def leave_out_one(module):
+    """Gates multiply u instead of u + 1."""
+    def gated(self, gate_up):
+        gate, up = gate_up.chunk(2, dim=-1)
+        gate = gate.clamp(max=self.swiglu_limit)
+        return up.clamp(min=-self.swiglu_limit, max=self.swiglu_limit) * gate * (gate * self.swiglu_alpha).sigmoid()
+    return {"MiniMaxM3VLExperts._apply_gate": gated,
+            "MiniMaxM3VLDenseMLP.forward": lambda self, x: self.down_proj(gated(self, self.gate_up_proj(x)))}
+
+
 def gate_by_sigmoids(module):
     return {"F": Changed(torch.nn.functional, softplus=torch.sigmoid)}
 
@@ -164,7 +202,7 @@ def score_groups_by_best_two(module):
 
 
 def find_class(module, *endings):
-    return next(name for name in vars(module) if name.endswith(endings))
+    return next(name for name in vars(module) if name.endswith(endings) and "Vision" not in name)
 
 
 def router_that(weigh):

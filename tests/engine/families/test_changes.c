@@ -91,7 +91,10 @@ START_TEST(the_language_model_of_one_that_sees_images_is_the_same)
 {
     static const struct {
         const char *family, *class, *type, *begin;
-    } cases[] = {{"ministral3", "Mistral3ForConditionalGeneration", "mistral3", "language_model.model."},
+    } cases[] = {{"step3p5", "Step3p7ForConditionalGeneration", "step3p7", "model."},
+                 {"minimax-m3", "MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl",
+                  "language_model.model."},
+                 {"ministral3", "Mistral3ForConditionalGeneration", "mistral3", "language_model.model."},
                  {"kimi-k2", "KimiK25ForConditionalGeneration", "kimi_k25", "language_model.model."},
                  {"glm4moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe", "model.language_model."},
                  {"qwen3moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "model.language_model."},
@@ -230,7 +233,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, a_head_in_the_file_counts_though_it_is_tied, 0, 5);
-    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 8);
+    tcase_add_loop_test(tests, the_language_model_of_one_that_sees_images_is_the_same, 0, 10);
     tcase_add_test(tests, divisors_of_gguf_files_are_those_of_config_json);
     tcase_add_loop_test(tests, attention_gets_sharper_with_the_position, 0, 4);
     suite_add_tcase(suite, tests);

@@ -181,6 +181,33 @@ START_TEST(a_dynamic_rope_is_plain_within_the_context)
 }
 END_TEST
 
+/* As transformers writes what it has read of Step 3.5. */
+START_TEST(lists_of_layers_and_objects_of_types_say_the_same)
+{
+    static const char *const gone[] =
+        {"attention_other_setting", "moe_layers_enum",        "moe_num_experts", "moe_top_k",
+         "num_attention_groups",    "partial_rotary_factors", "rope_scaling",    "rope_theta"};
+    static const char written[] =
+        "{\"num_sliding_attention_heads\": 6, \"mlp_layer_types\": [\"dense\", \"sparse\", \"sparse\", \"sparse\"],"
+        " \"n_routed_experts\": 8, \"num_experts_per_tok\": 3, \"num_key_value_heads\": 2, \"rope_parameters\":"
+        " {\"full_attention\": {\"rope_type\": \"llama3\", \"factor\": 2.0, \"low_freq_factor\": 1.0,"
+        " \"high_freq_factor\": 16.0, \"original_max_position_embeddings\": 64, \"rope_theta\": 500000.0,"
+        " \"partial_rotary_factor\": 0.5}, \"sliding_attention\": {\"rope_type\": \"default\","
+        " \"rope_theta\": 10000.0, \"partial_rotary_factor\": 1.0}}}";
+    json_t *config = open_folder("step3p5"), *others = parse(written);
+    char listed[DESCRIBED], saved[DESCRIBED];
+    ck_assert_int_eq(describe_with(config, "none", NULL, listed), KT_OK);
+    ck_assert_msg(strstr(listed, "attention 6 2 16") && strstr(listed, "rope 16 0 base 10000"), "%s", listed);
+    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+        (void)json_object_del(config, gone[i]);
+    ck_assert_int_eq(json_object_update(config, others), 0);
+    ck_assert_int_eq(describe_with(config, "none", NULL, saved), KT_OK);
+    ck_assert_str_eq(listed, saved);
+    json_decref(others);
+    json_decref(config);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("defaults");
@@ -191,6 +218,7 @@ int main(void)
     tcase_add_loop_test(tests, what_is_left_out_is_the_default_of_its_class, 0, n_sections);
     tcase_add_loop_test(tests, windows_are_of_the_layers_that_slide, 0, 7);
     tcase_add_test(tests, a_dynamic_rope_is_plain_within_the_context);
+    tcase_add_test(tests, lists_of_layers_and_objects_of_types_say_the_same);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

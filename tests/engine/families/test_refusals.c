@@ -15,7 +15,7 @@
 
 /* One of: a key of config.json with another value; a key of the GGUF file; a tensor left out, of that file
  * which has it; more tensors, each of one number, their names with blanks between; a vector of so many
- * numbers added to safetensors. */
+ * numbers, or a matrix of 8x32, added to safetensors. */
 struct change {
     const char *family, *key, *value, *gguf_key, *tensor;
     enum kt_status status;
@@ -124,6 +124,67 @@ static const struct change changes[] = {
     LACK("minimax-m2", "model.layers.1.self_attn.q_norm.weight", KT_E_NOT_FOUND, "q_norm"),
     CONFIG("glm4moe", "layer_types", "[\"full_attention\",\"x\",\"x\",\"x\"]", UNSUPPORTED, "layer 1"),
     CONFIG("qwen3moe", "layer_types", "[\"full_attention\",\"x\",\"x\",\"x\"]", KT_OK, ""),
+    /* Step: lists, and what its class computes whatever the file says. */
+    CONFIG("step3p5", "swiglu_limits_shared", "[0.5, 0.25]", FORMAT, "has 2 numbers for 4 layers"),
+    CONFIG("step3p5", "swiglu_limits_shared", "0.5", FORMAT, "swiglu_limits_shared is not a list"),
+    CONFIG("step3p5", "swiglu_limits", "[0.5]", FORMAT, "has 1 elements, but layer"),
+    CONFIG("step3p5", "swiglu_limits_shared", "[0.5, -1, 0, 0, 0]", FORMAT, "the limit of layer 1 is -1"),
+    CONFIG("step3p5", "rope_theta", "[5e5, 1e4, 4e5, 1e4, 5e5]", UNSUPPORTED,
+           "rope_theta has 500000 and 400000 for layers of the type 'full_attention'"),
+    CONFIG("step3p5", "rope_theta", "[5e5, 1e4, \"x\", 1e4, 5e5]", FORMAT, "rope_theta is not a number"),
+    CONFIG("step3p5", "partial_rotary_factors", "[0.5, 2.0, 0.5, 2.0, 0.5]", FORMAT,
+           "a partial_rotary_factor of 2"),
+    CONFIG("step3p5", "partial_rotary_factor", "0.5", UNSUPPORTED, "only a list of them is"),
+    CONFIG("step3p5", "rope_parameters", "{\"rope_theta\": 1e6}", UNSUPPORTED, "an object for each type"),
+    CONFIG("step3p5", "moe_layers_enum", "\"1,2,9\"", FORMAT, "moe_layers_enum names other layers"),
+    CONFIG("step3p5", "moe_layers_enum", "\"1;2\"", FORMAT, "moe_layers_enum names other layers"),
+    CONFIG("step3p5", "moe_layers_enum", "[1, 2, 3]", KT_OK, ""),
+    CONFIG("step3p5", "moe_layers_enum", "[1, 2, 3, 4]", KT_OK, ""),
+    CONFIG("step3p5", "moe_layers_enum", "[2, 3]", FORMAT, "layer 1 has 8 experts"),
+    CONFIG("step3p5", "attention_other_setting.num_attention_groups", "1", UNSUPPORTED,
+           "attention_other_setting/num_attention_groups is another one"),
+    CONFIG("step3p5", "attention_other_setting.head_dim", "32", UNSUPPORTED, "head_dim is another one"),
+    CONFIG("step3p5", "attention_other_setting.num_attention_heads", "5", FORMAT, "5 heads of 16 numbers"),
+    CONFIG("step3p5", "num_sliding_attention_heads", "4", FORMAT, "q_proj"),
+    CONFIG("step3p5", "per_layer_config", "{\"1\": {\"num_attention_heads\": 6}}", KT_OK, ""),
+    CONFIG("step3p5", "per_layer_config", "{\"1\": {\"num_attention_heads\": 4}}", UNSUPPORTED,
+           "per_layer_config has something else for layer 1"),
+    CONFIG("step3p5", "per_layer_config", "{\"0\": {\"num_attention_heads\": 4, \"head_dim\": 8}}",
+           UNSUPPORTED, "per_layer_config has something else for layer 0"),
+    CONFIG("step3p5", "gating", "\"per-element\"", UNSUPPORTED, "other gates are not computed"),
+    CONFIG("step3p5", "use_head_wise_attn_gate", "false", UNSUPPORTED, "use_head_wise_attn_gate is false"),
+    CONFIG("step3p5", "norm_expert_weight", "false", UNSUPPORTED, "norm_expert_weight is false"),
+    CONFIG("step3p5", "moe_router_activation", "\"softmax\"", UNSUPPORTED, "'softmax' is not computed"),
+    CONFIG("step3p5", "use_bidirectional_attention", "true", UNSUPPORTED, "use_bidirectional_attention"),
+    CONFIG("step3p5", "share_expert_dim", "32", FORMAT, "but the configuration has 32"),
+    LACK("step3p5", "model.layers.1.self_attn.g_proj.weight", KT_E_NOT_FOUND, "self_attn.g_proj"),
+    LACK("step3p5", "model.layers.2.moe.router_bias", KT_E_NOT_FOUND, "moe.router_bias"),
+    ADD("step3p5", "model.layers.1.moe.up_proj.bias", "8x32", FORMAT,
+        "unexpected tensor model.layers.1.moe.up_proj.bias"),
+    ADD("granitemoe", "model.layers.1.block_sparse_moe.input_linear.bias", "6x128", FORMAT,
+        "unexpected tensor model.layers.1.block_sparse_moe.input_linear.bias"),
+    /* Granite with windows. */
+    CONFIG("granitemoe-swa", "layer_rope_theta", "[1e4, 2e4, 3e4]", UNSUPPORTED, "more than two bases"),
+    CONFIG("granitemoe-swa", "layer_rope_theta", "[1e4, 0.5, 0]", FORMAT, "layer 1 has a rope base of 0.5"),
+    CONFIG("granitemoe-swa", "layer_rope_theta", "[0, 1e4]", FORMAT, "has 2 numbers for 3 layers"),
+    LACK("granitemoe-swa", "model.layers.1.self_attn.sinks", KT_E_NOT_FOUND, "self_attn.sinks"),
+    LACK("granitemoe-swa", "blk.1.attn_sinks.weight", KT_E_NOT_FOUND, "blk.1.attn_sinks"),
+    /* MiniMax-M3: layers that choose blocks of keys. */
+    CONFIG("minimax-m3", "sparse_attention_config.sparse_attention_freq", "[0, 0, 1]", UNSUPPORTED,
+           "layer 2 attends to chosen blocks of keys"),
+    CONFIG("minimax-m3", "layer_types", "[\"full_attention\",\"full_attention\",\"minimax_m3_sparse\"]",
+           UNSUPPORTED, "layer 2 is of the type 'minimax_m3_sparse'"),
+    CONFIG("minimax-m3", "layer_types", "[\"full_attention\",\"full_attention\",\"full_attention\"]", KT_OK,
+           ""),
+    CONFIG("minimax-m3", "rotary_dim", "16", KT_OK, ""),
+    CONFIG("minimax-m3", "rotary_dim", "32", UNSUPPORTED, "rotary_dim is 32, partial_rotary_factor means 16"),
+    CONFIG("minimax-m3", "n_shared_experts", "2", UNSUPPORTED, "n_shared_experts is not 1"),
+    CONFIG("minimax-m3", "swiglu_alpha", "0", FORMAT, "a swiglu_alpha of 0"),
+    CONFIG("minimax-m3", "moe_layer_freq", "[0, 1]", FORMAT, "moe_layer_freq has 2 numbers for 3 layers"),
+    CONFIG("minimax-m3", "hidden_act", "\"gelu\"", UNSUPPORTED, "gelu"),
+    CONFIG("minimax-m2", "hidden_act", "\"swigluoai\"", UNSUPPORTED, "swigluoai"),
+    CONFIG("internlm3", "bias", "false", UNSUPPORTED, "only one of qkv_bias and bias is true"),
+    CONFIG("internlm3", "sliding_window", "64", UNSUPPORTED, "sliding_window is not computed"),
     /* Latent attention. */
     CONFIG("deepseek-v3", "use_cache", "true", KT_OK, ""),
     CONFIG("deepseek-v3", "kv_lora_rank", "48", FORMAT, "kv_a_proj_with_mqa has 72 x 64 numbers"),
@@ -427,8 +488,14 @@ static void add(struct family *family, const char *name, const char *size, doubl
     ck_assert_ptr_nonnull(sources);
     family->sources = sources;
     struct source *source = &sources[family->n_sources++];
+    char *end;
     *source = (struct source){.n_dims = 1, .deviation = deviation};
-    source->dims[0] = source->count = strtoull(size, NULL, 10);
+    source->dims[0] = source->count = strtoull(size, &end, 10);
+    if (*end == 'x') {
+        source->n_dims = 2;
+        source->dims[1] = strtoull(end + 1, NULL, 10);
+        source->count *= source->dims[1];
+    }
     (void)snprintf(source->name, sizeof(source->name), "%s", name);
 }
 

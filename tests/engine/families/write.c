@@ -207,13 +207,15 @@ void family_write_folder(const struct family *family, const char *folder, enum f
 static double llama3_divisor(const struct family *f, uint64_t pair)
 {
     const struct scope none = {0, 0, 0};
-    double size = expression_value(f, &none, "D"), base = expression_value(f, &none, "rope_theta");
+    double size = expression_value(f, &none, "ROTATED"), base = expression_value(f, &none, "rope_theta");
     double factor = expression_value(f, &none, "rope_scaling.factor");
     double low = expression_value(f, &none, "rope_scaling.low_freq_factor");
     double high = expression_value(f, &none, "rope_scaling.high_freq_factor");
     double original = expression_value(f, &none, "rope_scaling.original_max_position_embeddings");
+    if (base == 0) /* it is a list */
+        base = expression_value(f, &none, "rope_theta.0");
     double wavelength = 2 * acos(-1.0) * pow(base, 2 * (double)pair / size);
-    if (wavelength < original / high)
+    if (wavelength < original / high || 2 * (double)pair >= size)
         return 1;
     if (wavelength > original / low)
         return factor;

@@ -172,8 +172,12 @@ static enum kt_status load_rope(struct kt_model *m, struct kt_error *error)
     const char *name = m->config.family->has_longrope ? "rope_factors_short" : "rope_freqs";
     if (m->config.is_gguf)
         status = kt_checkpoint_weight(m->checkpoint, name, &view, NULL, error);
+    /* Of ropes by type, one list may serve for both: as long as the longer one, of which this has the first.
+     */
+    const uint64_t n = rope->size / 2, longest = m->config.window_rope.size / 2;
     if (status == KT_OK)
-        status = kt_load_numbers(m, name, 1, rope->size / 2, &divisors, error);
+        status =
+            kt_load_numbers(m, name, 1, view.cols == longest && longest > n ? longest : n, &divisors, error);
     if (status == KT_OK && m->config.family->has_longrope) /* for longer contexts than are taken */
         kt_model_mark_weight(m, "rope_factors_long", false);
     if (status != KT_OK && status != KT_E_NOT_FOUND)

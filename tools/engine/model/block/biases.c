@@ -49,8 +49,9 @@ enum kt_status kt_check_bias(const struct kt_model *m, uint32_t layer, const cha
 /* Those of attention are checked where they are loaded. */
 static bool may_have(const struct kt_engine_config *c, const char *name)
 {
-    bool is_network = strstr(name, ".mlp.") != NULL, is_experts = strstr(name, ".experts.") != NULL;
-    const char *attention = c->family->names.json_attention;
+    const char *attention = c->family->names.json_attention, *shared = c->family->names.json_shared;
+    bool is_network = strstr(name, ".mlp.") || (shared && strstr(name, shared)),
+         is_experts = kt_is_expert(name);
     return strstr(name, ".self_attn.") || (attention && strstr(name, attention)) ||
            (c->norm_biases && strstr(name, "norm.bias")) ||
            (c->has_head_bias && strcmp(name, "lm_head.bias") == 0) || (c->has_expert_biases && is_network) ||
@@ -69,8 +70,8 @@ enum kt_status kt_refuse_biases(const struct kt_model *m, struct kt_error *error
         if (length < 5 || strcmp(tensor.name + length - 4, "bias") != 0)
             continue;
         /* Those of experts are added by the library, which marks none as used. */
-        bool is_bias = (strstr(tensor.name, ".experts.") && !m->used[i]) ||
-                       (tensor.name[length - 5] == '.' && m->used[i]);
+        bool is_of_experts = strstr(tensor.name, ".experts.") || kt_is_expert(tensor.name);
+        bool is_bias = (is_of_experts && !m->used[i]) || (tensor.name[length - 5] == '.' && m->used[i]);
         if (is_bias && !may_have(&m->config, tensor.name) && !is_zero(m, i))
             status = fail(m, tensor.name, error);
     }

@@ -348,6 +348,8 @@ void kt_model_mark_used(struct kt_model *model, const char *tensor);
 /** NAME, NAME.weight, its scale and, of a matrix, whatever else is NAME.something: its bias, its scales. The
  * library refuses a weight beside which something stands that it does not know. */
 void kt_model_mark_weight(struct kt_model *model, const char *name, bool is_matrix);
+/** Whether a tensor is one of those that the library finds experts by. */
+bool kt_is_expert(const char *tensor);
 /** KT_E_UNSUPPORTED names a tensor that nothing was computed with. */
 enum kt_status kt_model_refuse_unused(const struct kt_model *model, struct kt_error *error);
 

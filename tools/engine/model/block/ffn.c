@@ -16,8 +16,15 @@ struct network {
     uint64_t width;
 };
 
+/* What becomes of a gate and an up before the gating: scale min(gate, most), and (clamp(up) + shift) divided
+ * by the scale. */
+struct clamp {
+    float gate_most, up_most, shift, scale; /* scale 0: nothing */
+};
+
 struct kt_ffn {
     struct network dense; /* the layer's, or the experts' shared one, or the one beside them */
+    struct clamp clamp;   /* of its numbers */
     struct kt_hidden_norm dense_after, experts_before, experts_after, router_before;
     float *expert_scales;     /* [n_experts], or NULL */
     float *shared_gate;       /* [hidden_size], or NULL */
@@ -62,7 +69,8 @@ static enum kt_status load_named(struct kt_model *m, uint32_t layer, const char 
                                  uint64_t width, struct network *network, struct kt_error *error)
 {
     const struct kt_family_names *own = &m->config.family->names;
-    bool both = m->config.is_gguf ? own->gguf_both && !*suffix : own->json_both != NULL;
+    bool both =
+        m->config.is_gguf ? (*suffix ? own->gguf_shared_both : own->gguf_both) : own->json_both != NULL;
     const struct kt_name parts[] = {{both ? "up" : "gate", own->json_both ? own->json_both : "gate_proj"},
                                     {"up", "up_proj"},
                                     {"down", own->json_down ? own->json_down : "down_proj"}};
@@ -222,34 +230,73 @@ static enum kt_status load_dense(struct kt_model *m, uint32_t layer, struct kt_f
     return load_layer_network(m, layer, ffn, error);
 }
 
+/* The g whose silu is that; above 0, silu grows. */
+static double invert_silu(double silu)
+{
+    double low = 0, high = silu + 1; /* g / (1 + exp(-g)) is more than g - 1 */
+    for (int i = 0; i < 64; i++) {
+        double middle = (low + high) / 2;
+        if (middle / (1 + exp(-middle)) < silu)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static struct clamp make_clamp(const struct kt_clamp_config *c)
+{
+    struct clamp clamp = {.gate_most = (float)c->limit, .up_most = (float)c->limit};
+    if (c->clamp == KT_CLAMP_GATED) {
+        clamp.gate_most = (float)invert_silu(c->limit);
+        clamp.scale = 1;
+    } else if (c->clamp == KT_CLAMP_OAI) { /* alpha g sigmoid(alpha g) is what silu makes of alpha g */
+        clamp.shift = 1;
+        clamp.scale = (float)c->alpha;
+    }
+    return clamp;
+}
+
 enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
 {
     block->ffn = kt_model_alloc(m, 1, sizeof(*block->ffn));
     if (!block->ffn)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    block->ffn->clamp = make_clamp(&m->config.layers[layer].clamp);
     return m->config.layers[layer].dense ? load_dense(m, layer, block->ffn, error)
                                          : load_experts(m, layer, block->ffn, error);
 }
 
 /* ---- running ---- */
 
+static void clamp_row(const struct clamp *c, float *gate, float *up, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float u = up[i] > c->up_most ? c->up_most : up[i] < -c->up_most ? -c->up_most : up[i];
+        gate[i] = (gate[i] > c->gate_most ? c->gate_most : gate[i]) * c->scale;
+        up[i] = (u + c->shift) / c->scale;
+    }
+}
+
 static enum kt_status gate_rows(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
     const struct network *network = &s->block->ffn->dense;
-    uint64_t width = network->width, first = range.begin * width;
+    const struct clamp *clamp = &s->block->ffn->clamp;
+    const uint64_t width = network->width, stride = network->both ? 2 * width : width;
+    float *output = m->buffers[KT_BUFFER_UP] + range.begin * width;
+    float *gate = m->buffers[KT_BUFFER_GATE] + range.begin * stride;
+    float *up = network->both ? gate + width : output;
     struct kt_rows_gate job = KT_ROWS_GATE_INIT;
     job.gating = m->config.gating;
     job.n_rows = range.end - range.begin;
     job.size = (uint32_t)width;
-    job.input = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_UP] + first, .dtype = KT_DTYPE_F32};
-    job.gate = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_GATE] + first, .dtype = KT_DTYPE_F32};
-    job.output = (struct kt_rows_output){.data = m->buffers[KT_BUFFER_UP] + first, .dtype = KT_DTYPE_F32};
-    if (network->both) {
-        job.gate.data = m->buffers[KT_BUFFER_GATE] + 2 * first;
-        job.input.data = m->buffers[KT_BUFFER_GATE] + 2 * first + width;
-        job.gate.stride = job.input.stride = (int64_t)(2 * width * sizeof(float));
-    }
+    job.input = (struct kt_rows_input){.data = up, .dtype = KT_DTYPE_F32};
+    job.gate = (struct kt_rows_input){.data = gate, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = output, .dtype = KT_DTYPE_F32};
+    job.gate.stride = job.input.stride = (int64_t)(stride * sizeof(float));
+    for (uint32_t r = 0; r < job.n_rows && clamp->scale != 0; r++)
+        clamp_row(clamp, gate + r * stride, up + r * stride, width);
     return kt_rows_gate(m->rows, &job, error);
 }
 

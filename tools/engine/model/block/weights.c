@@ -135,18 +135,27 @@ static bool begins(const char *text, const char *with)
 
 /* Experts are found by the library, which refuses those with tensors that it does not know. They are named
  * blk.0.ffn_gate_exps.scale, mlp.experts.7.w1.weight or mlp.experts.down_proj_bias. */
-static bool is_expert(const char *name)
+bool kt_is_expert(const char *name)
 {
     static const char *const kinds[] = {"gate_proj.", "up_proj.", "down_proj.",  "w1.",
                                         "w2.",        "w3.",      "gate_up_proj"};
     static const char *const fused[] = {"gate_up_proj", "down_proj", "fc1.",  "fc2.",
                                         "mlp.w1",       "mlp.v1",    "mlp.w2"};
+    static const char *const of_all[] = {".block_sparse_moe.input_linear.",
+                                         ".block_sparse_moe.output_linear.",
+                                         ".moe.gate_proj.",
+                                         ".moe.up_proj.",
+                                         ".moe.down_proj.",
+                                         ".ffn_gate_exps.",
+                                         ".ffn_up_exps.",
+                                         ".ffn_down_exps.",
+                                         ".ffn_gate_up_exps."};
     const char *at = strstr(name, ".experts.");
-    if (!at) /* of all experts in one */
-        return strstr(name, ".block_sparse_moe.input_linear.") ||
-               strstr(name, ".block_sparse_moe.output_linear.") || strstr(name, ".ffn_gate_exps.") ||
-               strstr(name, ".ffn_up_exps.") || strstr(name, ".ffn_down_exps.") ||
-               strstr(name, ".ffn_gate_up_exps.");
+    for (size_t i = 0; i < sizeof(of_all) / sizeof(of_all[0]) && !at; i++)
+        if (strstr(name, of_all[i]))
+            return true;
+    if (!at)
+        return false;
     at += strlen(".experts.");
     size_t digits = strspn(at, "0123456789");
     for (size_t i = 0; i < sizeof(fused) / sizeof(fused[0]) && digits == 0; i++)
@@ -206,7 +215,7 @@ enum kt_status kt_model_refuse_unused(const struct kt_model *m, struct kt_error 
         struct kt_tensor_info tensor;
         if (m->used[i] || kt_checkpoint_tensor(m->checkpoint, i, &tensor, NULL) != KT_OK ||
             is_needless(tensor.name) || is_skipped(m, tensor.name) ||
-            (m->config.n_experts > 0 && is_expert(tensor.name)))
+            (m->config.n_experts > 0 && kt_is_expert(tensor.name)))
             continue;
         return kt_engine_fail(
             error, KT_E_UNSUPPORTED,

@@ -179,11 +179,7 @@ static double read_part(struct kt_settings *s, double fallback)
     if (fallback == 0 && part != 0 && part != 1)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "partial_rotary_factor is not computed for %s",
                          s->architecture);
-    part = part == 0 && fallback == 0 ? 1 : part;
-    if (!(part > 0 && part <= 1))
-        kt_settings_fail(s, KT_E_FORMAT, "a partial_rotary_factor of %g, which must be above 0, 1 at most",
-                         part);
-    return part;
+    return part == 0 && fallback == 0 ? 1 : part;
 }
 
 /* Settings for kinds of layers are objects within the object. */
@@ -201,18 +197,36 @@ static void refuse_nested(struct kt_settings *s)
                                  names[i], key);
 }
 
+/* Objects for kinds of layers. */
+static bool has_ropes(const struct kt_settings *s)
+{
+    const json_t *scaling = kt_settings_json(s, "rope_scaling");
+    const json_t *outer = scaling ? scaling : kt_settings_json(s, "rope_parameters");
+    return json_is_object(json_object_get(outer, "full_attention"));
+}
+
 static void read_one_rope(struct kt_settings *s, struct kt_engine_config *c, struct kt_rope_params *rope)
 {
     bool is_second = rope == &c->window_rope && c->defaults->window_base > 0;
-    double part = read_part(s, is_second ? c->defaults->window_rotated : c->defaults->rotated);
+    double base = is_second ? c->defaults->window_base : c->defaults->rope_base;
+    bool is_listed = c->family->lists_ropes && !s->is_gguf && !has_ropes(s);
+    double part = is_listed ? kt_engine_config_of_type(s, c, "partial_rotary_factors", 1)
+                            : read_part(s, is_second ? c->defaults->window_rotated : c->defaults->rotated);
+    if (!(part > 0 && part <= 1))
+        kt_settings_fail(s, KT_E_FORMAT, "a partial_rotary_factor of %g, which must be above 0, 1 at most",
+                         part);
     if (s->status != KT_OK)
         return;
     rope->size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
                                             (uint64_t)((double)c->attention.head_size * part));
-    rope->base = kt_settings_real(s, "rope.freq_base", "rope_theta",
-                                  is_second ? c->defaults->window_base : c->defaults->rope_base);
-    rope->base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", rope->base);
-    read_scaling(s, c, rope);
+    if (is_listed) {
+        rope->base = kt_engine_config_of_type(s, c, "rope_theta", base);
+    } else {
+        rope->base = kt_settings_real(s, "rope.freq_base", "rope_theta", base);
+        rope->base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", rope->base);
+    }
+    if (!is_listed || rope == &c->rope)
+        read_scaling(s, c, rope);
 }
 
 /* Layers that slide may have another one; of GGUF files only its base and size are, and it is not scaled. */
@@ -221,9 +235,9 @@ static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
     static const char *const types[] = {"full_attention", "sliding_attention"};
     const json_t *scaling = kt_settings_json(s, "rope_scaling");
     const json_t *outer = scaling ? scaling : kt_settings_json(s, "rope_parameters");
-    bool has_none = !s->is_gguf && c->defaults->window_base > 0 && !outer;
-    bool has_types = json_is_object(json_object_get(outer, types[0])) ||
-                     (c->family->has_null_ropes && json_is_object(json_object_get(outer, types[1])));
+    bool has_none = !s->is_gguf && c->defaults->window_base > 0 && (!outer || c->family->lists_ropes);
+    bool has_types =
+        has_ropes(s) || (c->family->has_null_ropes && json_is_object(json_object_get(outer, types[1])));
     bool by_type = c->family->ropes_by_type && (has_types || has_none);
     if (!by_type)
         refuse_nested(s);
@@ -299,7 +313,8 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 /* Some files list them for each layer, with 0 for layers that have no attention. */
 static uint64_t read_key_heads(struct kt_settings *s, const struct kt_engine_config *c, uint64_t fallback)
 {
-    static const char gguf[] = "attention.head_count_kv", json[] = "num_key_value_heads";
+    static const char gguf[] = "attention.head_count_kv", groups[] = "num_attention_groups";
+    const char *json = kt_settings_has(s, NULL, groups) ? groups : "num_key_value_heads";
     uint64_t n = kt_settings_count(s, gguf, json), found = n == 0 ? fallback : 0;
     for (uint64_t i = 0; i < n && s->status == KT_OK; i++) {
         uint64_t one = kt_settings_uint_at(s, gguf, json, i, 0);
@@ -442,7 +457,8 @@ static void refuse(struct kt_settings *s, struct kt_engine_config *c)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         char activation[32];
         kt_settings_text(s, NULL, keys[i], 0, activation, sizeof(activation));
-        if (activation[0] && strcmp(activation, wanted) != 0)
+        bool is_oai = c->layers[0].clamp.clamp == KT_CLAMP_OAI && strcmp(activation, "swigluoai") == 0;
+        if (activation[0] && strcmp(activation, wanted) != 0 && !is_oai)
             kt_settings_fail(s, KT_E_UNSUPPORTED, "the %s '%s' is not computed", keys[i], activation);
     }
     if (c->latent.kv_rank == 0 && c->attention.value_size == 0 &&

@@ -92,6 +92,18 @@ struct kt_attention_config {
     struct kt_growth_config growth;
 };
 
+/** What becomes of gate g and up u of dense networks and shared experts before the gating, L being `limit`:
+ * u is clamped to -L .. L, and */
+enum kt_clamp {
+    KT_CLAMP_NONE,
+    KT_CLAMP_GATED, /**< silu(g) is L at most */
+    KT_CLAMP_OAI    /**< g is L at most, and the network's numbers are g sigmoid(alpha g) (u + 1) */
+};
+struct kt_clamp_config {
+    uint32_t clamp; /**< enum kt_clamp */
+    double limit, alpha;
+};
+
 struct kt_layer_config {
     uint32_t mixer;  /**< enum kt_mixer_kind */
     bool dense;      /**< a dense network instead of experts */
@@ -103,6 +115,7 @@ struct kt_layer_config {
     bool postpones;  /**< what experts give is kept for a later layer */
     bool adds_kept;  /**< behind the layer, what was kept is added */
     struct kt_residual_config residual[KT_HALVES];
+    struct kt_clamp_config clamp; /**< experts have their own: the library's activation */
     /** kt_engine_config.attention, unless the family's read_layers changed it. */
     struct kt_attention_config attention;
 };
@@ -226,6 +239,7 @@ struct kt_family_names {
     const char *json_both;        /**< gate and up of networks are one matrix, of that name; NULL: two */
     const char *json_down;        /**< NULL: "down_proj", of networks */
     bool gguf_both;               /**< "ffn_up" has gate and up of dense networks */
+    bool gguf_shared_both;        /**< "ffn_up_shexp" has those of shared experts */
     const char *json_needless;    /**< of a layer: left out where nothing is computed with it; NULL: none */
     /** With kt_family.parts: first words of names that the number of the part follows; NULL behind the last
      * one. */
@@ -255,6 +269,7 @@ struct kt_family {
     bool ropes_by_type;
     bool has_null_ropes; /**< one of them may be null: these layers are not rotated */
     bool layer_norms;    /**< GGUF files may have the epsilon of LayerNorm instead of the other one */
+    bool lists_ropes;    /**< and config.json without such objects may list base and part of each layer */
     bool has_longrope;   /**< its rope may be scaled by a list of divisors */
     bool heads_by_layer; /**< layers differ in them, and read_layers reads that */
     bool skips_mtp;      /**< blocks that predict tokens after the next are left out */
@@ -309,6 +324,13 @@ void kt_engine_config_need_rope(struct kt_settings *settings);
 void kt_engine_config_growth(struct kt_settings *settings, struct kt_engine_config *config);
 /** Layers that see all tokens have no rope, where others slide, or always; for read_layers. */
 void kt_engine_config_unrotated(struct kt_engine_config *config, bool always);
+/** Element `layer` of a list that has one for each layer, or for blocks behind them, too. */
+double kt_engine_config_listed(struct kt_settings *settings, const struct kt_engine_config *config,
+                               const char *gguf, const char *json, uint32_t layer, double fallback);
+/** Of a list of config.json with a number for each layer, that of the layers of the type whose rope is read;
+ * one that is not a list serves for all. */
+double kt_engine_config_of_type(struct kt_settings *settings, const struct kt_engine_config *config,
+                                const char *json, double fallback);
 /** Sets which layers are dense as "mlp_layer_types" of config.json says; false: there is no such list. */
 bool kt_engine_config_mlp_types(struct kt_settings *settings, struct kt_engine_config *config);
 /** The matrices of attention have biases where attention_bias of config.json says so, and else none. */
@@ -355,6 +377,8 @@ extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwe
     kt_family_smollm3, kt_family_olmoe, kt_family_sarvam, kt_family_seed_oss, kt_family_laguna,
     kt_family_mimo, kt_family_mellum, kt_family_ministral, kt_family_mistral4, kt_family_exaone4,
     kt_family_glm4, kt_family_phi3, kt_family_axk1;
+extern const struct kt_family kt_family_step, kt_family_granite_swa, kt_family_granitemoe_swa,
+    kt_family_minimax_m3;
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
     kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint, kt_family_kolibri,
     kt_family_cohere2_moe, kt_family_llama4, kt_family_longcat, kt_family_beam, kt_family_dbrx,

@@ -76,12 +76,49 @@ void kt_engine_config_unrotated(struct kt_engine_config *c, bool always)
             c->layers[i].rope = KT_LAYER_ROPE_NONE;
 }
 
+double kt_engine_config_listed(struct kt_settings *s, const struct kt_engine_config *c, const char *gguf,
+                               const char *json, uint32_t layer, double fallback)
+{
+    const json_t *value = kt_settings_json(s, json ? json : "");
+    uint64_t n = kt_settings_count(s, gguf, json);
+    if (value && !json_is_array(value))
+        kt_settings_fail(s, KT_E_FORMAT, "%s is not a list", json);
+    if (n > 1 && n != c->n_layers && n != (uint64_t)c->n_layers + c->n_skipped)
+        kt_settings_fail(s, KT_E_FORMAT, "%s has %" PRIu64 " numbers for %u layers", s->is_gguf ? gguf : json,
+                         n, c->n_layers);
+    return kt_settings_real_at(s, gguf, json, layer, fallback);
+}
+
+double kt_engine_config_of_type(struct kt_settings *s, const struct kt_engine_config *c, const char *json,
+                                double fallback)
+{
+    const json_t *value = kt_settings_json(s, json);
+    if (!json_is_array(value))
+        return kt_settings_real(s, NULL, json, fallback);
+    double found = kt_engine_config_listed(s, c, NULL, json, 0, fallback);
+    bool has_one = false;
+    for (uint32_t i = 0; i < c->n_layers && s->status == KT_OK; i++) {
+        char type[32] = "full_attention";
+        if (kt_settings_json(s, "layer_types"))
+            kt_settings_text(s, NULL, "layer_types", i, type, sizeof(type));
+        if (strcmp(type, s->rope_part) != 0)
+            continue;
+        double number = kt_engine_config_listed(s, c, NULL, json, i, fallback);
+        if (has_one && number != found)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "%s has %g and %g for layers of the type '%s'", json, found,
+                             number, type);
+        found = number;
+        has_one = true;
+    }
+    return found;
+}
+
 bool kt_engine_config_mlp_types(struct kt_settings *s, struct kt_engine_config *c)
 {
     uint64_t n = kt_settings_count(s, NULL, "mlp_layer_types");
-    if (n > 0 && n != c->n_layers)
+    if (n > 0 && n != c->n_layers && n != (uint64_t)c->n_layers + c->n_skipped)
         kt_settings_fail(s, KT_E_FORMAT, "mlp_layer_types has %" PRIu64 " layers of %u", n, c->n_layers);
-    for (uint32_t i = 0; i < n && s->status == KT_OK; i++) {
+    for (uint32_t i = 0; i < n && i < c->n_layers && s->status == KT_OK; i++) {
         char type[16];
         kt_settings_text(s, NULL, "mlp_layer_types", i, type, sizeof(type));
         c->layers[i].dense = strcmp(type, "dense") == 0;

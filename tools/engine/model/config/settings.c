@@ -172,6 +172,23 @@ uint64_t kt_settings_need(struct kt_settings *s, const char *gguf, const char *j
     return kt_settings_uint(s, gguf, json, 0);
 }
 
+double kt_settings_real_at(struct kt_settings *s, const char *gguf, const char *json, uint64_t index,
+                           double fallback)
+{
+    struct place place;
+    double number = fallback;
+    if (!find(s, gguf, json, &place))
+        return fallback;
+    if (s->is_gguf) {
+        s->status = kt_value_real(&place.value, place.value.is_array ? index : 0, &number, s->error);
+        return s->status == KT_OK ? number : fallback;
+    }
+    const json_t *found = element(s, &place, index);
+    if (found && !json_is_number(found) && !(json_is_array(place.json) && json_is_null(found)))
+        kt_settings_fail(s, KT_E_FORMAT, "%s is not a number", json);
+    return s->status == KT_OK ? json_number_value(found) : fallback;
+}
+
 double kt_settings_real(struct kt_settings *s, const char *gguf, const char *json, double fallback)
 {
     struct place place;

@@ -58,6 +58,9 @@ uint64_t kt_settings_uint(struct kt_settings *settings, const char *gguf, const 
                           uint64_t fallback);
 /** One that must be there. */
 uint64_t kt_settings_need(struct kt_settings *settings, const char *gguf, const char *json);
+/** Of a list, null is 0. */
+double kt_settings_real_at(struct kt_settings *settings, const char *gguf, const char *json, uint64_t index,
+                           double fallback);
 double kt_settings_real(struct kt_settings *settings, const char *gguf, const char *json, double fallback);
 /** null in config.json is false. */
 bool kt_settings_flag(struct kt_settings *settings, const char *gguf, const char *json, bool fallback);

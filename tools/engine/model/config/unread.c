@@ -37,6 +37,7 @@ static const struct known gguf[] = {
     {"attention.output_scale", ONE},
     {"attention.q_lora_rank", ZERO},
     {"attention.recurrent_layers", ZERO},
+    {"attention.rope_pattern", TRUE},
     {"attention.scale", ZERO},
     {"attention.shared_kv_layers", ZERO},
     {"attention.sliding_window", ZERO},
