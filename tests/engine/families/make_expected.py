@@ -178,7 +178,10 @@ def write_model(folder, table, config, fill=None, swap=None):
             values[:] = fill[1]
         tensor = torch.from_numpy(values.reshape(dims).copy())
         tensors[name] = tensor.to({"f32": torch.float32, "u8": torch.uint8, "bf16": torch.bfloat16}[kind])
-    config = unpack_mxfp4(tensors, config)
+    save(folder, tensors, unpack_mxfp4(tensors, config))
+
+
+def save(folder, tensors, config):
     if config["architectures"][0] in WRAPPED:
         config, tensors = wrap(config, tensors)
     (folder / "config.json").write_text(json.dumps(config))

@@ -9,7 +9,6 @@ and is given what the block makes of hidden states and tokens; the rest are the 
 hidden state of token r and of token r + 1; position p names row p - 1, which guesses the token behind token p. Writes
 mtp.f32: what make_expected.py records of logits at each position, in float64. Needs what that needs.
 """
-import json
 import pathlib
 import re
 import sys
@@ -18,12 +17,13 @@ import tempfile
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import save_file
 
 import make_expected
 from draws import numbers, project
 from make_expected import DATA, Table, ids, open_model, write
 
+# What else the model is whose last layer has the block's weights: dense there, with the block's limit.
+AS_BLOCK = {"Step3p5ForCausalLM": {"moe_layers_enum": "1,2", "swiglu_limits_shared": [0.5, 0.25, 0.0, 0.75]}}
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -40,8 +40,7 @@ def open_with_block(table, tensors, block):
                  if name.startswith(block) and re.match(r"(self_attn|mlp|input_lay|post_att)", name.removeprefix(block))})
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        (folder / "config.json").write_text(json.dumps(table.config))
-        save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+        make_expected.save(folder, kept, table.config | AS_BLOCK.get(table.config["architectures"][0], {}))
         return open_model(folder)
 
 
@@ -57,7 +56,7 @@ def run(model, tokens, given=None):
     def after(module, args, output):
         taken.append((output[0] if isinstance(output, tuple) else output).reshape(len(tokens), -1))
 
-    layer = model.model.layers[-1]
+    layer = getattr(model.model, "language_model", model.model).layers[-1]
     hooks = [layer.register_forward_hook(after)]
     if given is not None:
         hooks.append(layer.register_forward_pre_hook(before, with_kwargs=True))
@@ -89,15 +88,18 @@ def compute(table):
         return compute_by_transformers(table)
     tensors = tensors_of(table)
     config, tokens, is_qwen = table.config, ids(table), "mtp.fc.weight" in tensors
+    is_step = config["architectures"] == ["Step3p5ForCausalLM"]
+    behind = "transformer." if is_step else ""
     block = "mtp.layers.0." if is_qwen else f"model.layers.{config['num_hidden_layers']}."
     names = ([f"mtp.{name}" for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm", "fc")] if is_qwen else
-             [block + name for name in ("enorm", "hnorm", "shared_head.norm", "eh_proj")])
+             [block + name for name in ("enorm", "hnorm", behind + "shared_head.norm", "eh_proj")])
     token_norm, hidden_norm, last_norm, joint = (tensors[name + ".weight"].double() for name in names)
     model_norm, embedding, head = (tensors[name + ".weight"].double() for name in
-                                   ("model.norm", "model.embed_tokens", "lm_head"))
+                                   ("model.norm", "model.embed_tokens", f"{block}transformer.shared_head.output" if is_step
+                                    else "lm_head"))
 
-    def norm(x, weight):  # Qwen's are stored less 1
-        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + config["rms_norm_eps"]) * (weight + is_qwen)
+    def norm(x, weight):  # Qwen's and Step's are stored less 1
+        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + config["rms_norm_eps"]) * (weight + (is_qwen or is_step))
 
     with tempfile.TemporaryDirectory() as folder:
         make_expected.write_model(pathlib.Path(folder), table, config)

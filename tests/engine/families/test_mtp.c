@@ -17,7 +17,7 @@
 #define TOLERANCE 1e-4 /* as of test_families, which says why half of it counts */
 
 /* The last is not in GGUF files. */
-static const char *const families[] = {"glm4moe", "deepseek-v3", "qwen35", "qwen35moe", "mellum"};
+static const char *const families[] = {"glm4moe", "deepseek-v3", "qwen35", "qwen35moe", "step3p5", "mellum"};
 #define N_FAMILIES (int)(sizeof(families) / sizeof(families[0]))
 #define N_GGUF (N_FAMILIES - 1)
 

@@ -149,7 +149,7 @@ static enum kt_status make_table(struct kt_model *m, uint32_t which, const struc
 {
     uint64_t n = m->params.max_tokens * rope->size;
     bool is_used = which == KT_LAYER_ROPE;
-    for (uint32_t i = 0; i < m->config.n_layers; i++)
+    for (uint32_t i = 0; i < m->config.n_layers + m->config.has_mtp; i++)
         is_used |= m->config.layers[i].rope == which;
     if (!is_used)
         return KT_OK;

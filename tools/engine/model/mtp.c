@@ -22,6 +22,7 @@
 struct kt_mtp {
     struct kt_block block;
     struct kt_linear *joint; /* of [token | hidden state] */
+    struct kt_linear *head;  /* NULL: the model's */
     float *token_norm, *hidden_norm, *norm;
 };
 
@@ -59,8 +60,25 @@ static void name_part(const struct kt_model *m, const char *gguf, const char *js
         kt_weight_name(m, m->config.n_layers, gguf, json, name);
 }
 
+static enum kt_status load_head(struct kt_model *m, struct kt_error *error)
+{
+    const char *json = m->config.family->names.json_mtp_head;
+    char name[KT_WEIGHT_NAME];
+    struct kt_view view;
+    if (!json)
+        return KT_OK;
+    name_part(m, "nextn.shared_head_head", json, NULL, name);
+    enum kt_status status = kt_checkpoint_weight(m->checkpoint, name, &view, NULL, error);
+    if (status == KT_E_NOT_FOUND)
+        return KT_OK;
+    return status == KT_OK
+               ? kt_load_linear(m, name, m->vocabulary, m->config.hidden_size, &m->mtp->head, error)
+               : status;
+}
+
 enum kt_status kt_mtp_load(struct kt_model *m, struct kt_error *error)
 {
+    const char *norm = m->config.family->names.json_mtp_norm;
     uint64_t size = m->config.hidden_size;
     struct kt_mtp *mtp = m->mtp = kt_model_alloc(m, 1, sizeof(*mtp));
     char name[KT_WEIGHT_NAME];
@@ -71,7 +89,7 @@ enum kt_status kt_mtp_load(struct kt_model *m, struct kt_error *error)
         float **out;
     } norms[] = {{"nextn.enorm", "enorm", "pre_fc_norm_embedding", &mtp->token_norm},
                  {"nextn.hnorm", "hnorm", "pre_fc_norm_hidden", &mtp->hidden_norm},
-                 {"nextn.shared_head_norm", "shared_head.norm", "norm", &mtp->norm}};
+                 {"nextn.shared_head_norm", norm ? norm : "shared_head.norm", "norm", &mtp->norm}};
     enum kt_status status = KT_OK;
     for (size_t i = 0; i < sizeof(norms) / sizeof(norms[0]) && status == KT_OK; i++) {
         name_part(m, norms[i].gguf, norms[i].json, norms[i].mtp, name);
@@ -80,6 +98,8 @@ enum kt_status kt_mtp_load(struct kt_model *m, struct kt_error *error)
     name_part(m, "nextn.eh_proj", "eh_proj", "fc", name);
     if (status == KT_OK)
         status = kt_load_linear(m, name, size, 2 * size, &mtp->joint, error);
+    if (status == KT_OK)
+        status = load_head(m, error);
     kt_model_need(m, KT_BUFFER_JOINT, 2 * size);
     return status == KT_OK ? kt_block_load(m, m->config.n_layers, &mtp->block, error) : status;
 }
@@ -240,7 +260,8 @@ static enum kt_status run_head(struct kt_model *m, uint32_t n, float *logits, st
 {
     uint64_t size = m->config.hidden_size;
     const struct kt_slice slice = {.model = m, .n_tokens = 1};
-    const struct kt_linear_output head = kt_slice_output(m->head, logits, false);
+    const struct kt_linear_output head =
+        kt_slice_output(m->mtp->head ? m->mtp->head : m->head, logits, false);
     enum kt_status status = kt_slice_norm(m, m->buffers[KT_BUFFER_X] + (n - 1) * size, m->mtp->norm,
                                           m->buffers[KT_BUFFER_H], 1, 1, size, error);
     return status == KT_OK ? kt_slice_multiply(&slice, m->buffers[KT_BUFFER_H], &head, 1, error) : status;

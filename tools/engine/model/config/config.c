@@ -544,8 +544,10 @@ static void read_all(struct kt_settings *s, struct kt_engine_config *c)
         c->family->read(s, c);
     if (s->status == KT_OK && c->proportional > 0)
         make_divisors(s, c);
-    if (s->status == KT_OK)
+    if (s->status == KT_OK) {
         spread(c);
+        kt_engine_config_find_mtp(s, c);
+    }
     if (s->status == KT_OK && c->family->read_layers)
         c->family->read_layers(s, c);
     if (s->status == KT_OK)

@@ -173,8 +173,7 @@ struct kt_engine_config {
     uint32_t n_layers;
     uint32_t n_skipped;             /**< layers behind them, which predict tokens after the next */
     bool has_mtp;                   /**< the first of these can be computed */
-    uint64_t block_window;          /**< of that block, as kt_layer_config.window */
-    bool has_dense_block;           /**< it has a dense network instead of experts */
+    bool block_is_dense;            /**< it has a dense network, where other layers have experts */
     struct kt_layer_config *layers; /**< [n_layers + 1], that one the last */
     uint64_t vocabulary;            /**< by config.json; 0: it does not say */
     uint64_t hidden_size, context_length;
@@ -250,6 +249,9 @@ struct kt_family_names {
     /** Of blocks that predict: they are not layers behind the last one, but have names of their own, "mtp.".
      */
     bool json_mtp;
+    /** The norm before the head of a block that predicts, behind the layers; NULL: "shared_head.norm". */
+    const char *json_mtp_norm;
+    const char *json_mtp_head; /**< its own head, where the file has one; NULL: the model's */
 };
 
 /** A family of models: what they have in common and files do not say. */
@@ -341,8 +343,10 @@ void kt_engine_config_plain_sigmoids(struct kt_settings *settings, struct kt_eng
 void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_engine_config *config);
 /** Experts that all tokens go through are one network, as wide as so many of the others. */
 void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config);
-/** Fails where layers that would be skipped are none that predict tokens after the next; and says what the
- * first one is. */
+/** Says whether the first block that predicts tokens after the next can be computed, and what its layer is.
+ */
+void kt_engine_config_find_mtp(struct kt_settings *settings, struct kt_engine_config *config);
+/** Fails where layers that would be skipped are none that predict tokens after the next. */
 void kt_engine_config_check_skipped(struct kt_settings *settings, struct kt_engine_config *config);
 
 /** All layers have these norms, bits of enum kt_norm_place. */

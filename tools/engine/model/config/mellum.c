@@ -10,8 +10,8 @@ static void read_block(struct kt_settings *s, struct kt_engine_config *c, uint64
     char layer[32], network[16];
     kt_settings_text(s, NULL, "mtp_layer_types", 0, layer, sizeof(layer));
     kt_settings_text(s, NULL, "mtp_mlp_layer_types", 0, network, sizeof(network));
-    c->block_window = strcmp(layer, "full_attention") == 0 ? 0 : window;
-    c->has_dense_block = strcmp(network, "dense") == 0;
+    c->layers[c->n_layers].window = strcmp(layer, "full_attention") == 0 ? 0 : window;
+    c->block_is_dense = strcmp(network, "dense") == 0;
 }
 
 static void read_mellum(struct kt_settings *s, struct kt_engine_config *c)

@@ -24,7 +24,7 @@ bool kt_engine_config_layer_types(struct kt_settings *s, struct kt_engine_config
     if (n != c->n_layers && n != (uint64_t)c->n_layers + c->n_skipped)
         kt_settings_fail(s, KT_E_FORMAT, "layer_types names %" PRIu64 " layers, there are %u", n,
                          c->n_layers);
-    for (uint32_t i = 0; i < c->n_layers && s->status == KT_OK; i++) {
+    for (uint32_t i = 0; i < c->n_layers + (n > c->n_layers) && s->status == KT_OK; i++) {
         char type[32];
         kt_settings_text(s, NULL, "layer_types", i, type, sizeof(type));
         bool slides = strcmp(type, "sliding_attention") == 0;
@@ -55,7 +55,8 @@ void kt_engine_config_turns(struct kt_settings *s, struct kt_engine_config *c, u
         (void)kt_settings_has(s, NULL, "sliding_window_pattern");
         return;
     }
-    for (uint32_t i = 0; i < c->n_layers; i++)
+    uint64_t n = kt_settings_count(s, "attention.sliding_window_pattern", NULL);
+    for (uint32_t i = 0; i < c->n_layers + (n > c->n_layers); i++)
         c->layers[i].window = kt_engine_config_slides(s, i, pattern) ? window : 0;
 }
 
@@ -133,7 +134,9 @@ void kt_engine_config_heads(struct kt_settings *s, struct kt_engine_config *c, c
     uint64_t n = kt_settings_count(s, NULL, json);
     if (n > 0 && n < c->n_layers)
         kt_settings_fail(s, KT_E_FORMAT, "%s names %" PRIu64 " layers of %u", json, n, c->n_layers);
-    for (uint32_t i = 0; i < c->n_layers && s->status == KT_OK; i++) {
+    uint64_t listed = kt_settings_count(s, "attention.head_count", json);
+    bool has_block = c->has_mtp && listed > c->n_layers;
+    for (uint32_t i = 0; i < c->n_layers + has_block && s->status == KT_OK; i++) {
         struct kt_attention_config *a = &c->layers[i].attention;
         uint64_t heads = kt_settings_uint_at(s, "attention.head_count", json, i, a->n_heads);
         uint64_t keys = kt_settings_uint_at(s, "attention.head_count_kv", NULL, i, a->n_kv_heads);
@@ -285,8 +288,22 @@ static bool has_tensor(const struct kt_settings *s, const char *name)
     return s->checkpoint && kt_checkpoint_find(s->checkpoint, name, &index, NULL) == KT_OK;
 }
 
-static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
+/* Of blocks of models with experts, too, where it has no router. */
+static bool has_dense_block(const struct kt_settings *s, const struct kt_engine_config *c)
 {
+    const struct kt_family_names *names = &c->family->names;
+    const char *router = names->json_router ? names->json_router : "mlp.gate";
+    char gate[96], network[96];
+    (void)snprintf(gate, sizeof(gate), "%s%s%u.%s.weight", s->is_gguf ? "" : c->json_stem,
+                   s->is_gguf ? "blk." : "layers.", c->n_layers, s->is_gguf ? "ffn_gate_inp" : router);
+    (void)snprintf(network, sizeof(network), "%s%s%u.%s.weight", s->is_gguf ? "" : c->json_stem,
+                   s->is_gguf ? "blk." : "layers.", c->n_layers, s->is_gguf ? "ffn_gate" : "mlp.gate_proj");
+    return c->n_experts == 0 || (!has_tensor(s, gate) && has_tensor(s, network));
+}
+
+void kt_engine_config_find_mtp(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_layer_config *layer = &c->layers[c->n_layers];
     char joint[64];
     bool named = !s->is_gguf && c->family->names.json_mtp;
     (void)snprintf(joint, sizeof(joint), "%s%s%u.%seh_proj.weight", s->is_gguf ? "" : c->json_stem,
@@ -294,19 +311,15 @@ static void find_mtp(const struct kt_settings *s, struct kt_engine_config *c)
     c->has_mtp = named ? has_tensor(s, "mtp.fc.weight") : c->n_skipped > 0 && has_tensor(s, joint);
     /* It stands a token behind, and only differences of positions count in it. */
     c->has_mtp = c->has_mtp && !c->family->skips_mtp && c->attention.growth.growth == KT_GROWTH_NONE;
-    c->layers[c->n_layers] =
-        (struct kt_layer_config){.mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION,
-                                 .dense = c->n_experts == 0 || c->has_dense_block,
-                                 .window = c->block_window,
-                                 .rope = c->family->ropes_by_type && c->block_window ? KT_LAYER_ROPE_WINDOW
-                                                                                     : KT_LAYER_ROPE,
-                                 .attention = c->attention,
-                                 .norms = KT_NORMS_BEFORE};
+    layer->mixer = c->latent.kv_rank ? KT_MIXER_LATENT : KT_MIXER_ATTENTION;
+    layer->dense = c->block_is_dense || (named ? c->n_experts == 0 : has_dense_block(s, c));
+    layer->attention = c->attention;
+    layer->norms = KT_NORMS_BEFORE;
+    layer->rope = c->family->ropes_by_type && layer->window > 0 ? KT_LAYER_ROPE_WINDOW : KT_LAYER_ROPE;
 }
 
 void kt_engine_config_check_skipped(struct kt_settings *s, struct kt_engine_config *c)
 {
-    find_mtp(s, c);
     char norm[48], joint[64];
     uint64_t n_blocks = kt_settings_uint(s, "block_count", "num_hidden_layers", 0);
     if (c->n_skipped > 64 || (s->is_gguf && c->n_skipped >= n_blocks))

@@ -81,7 +81,8 @@ static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 static void read_limits(struct kt_settings *s, struct kt_engine_config *c)
 {
     (void)kt_settings_has(s, "swiglu_clamp_exp", "swiglu_limits");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
+    uint64_t n = kt_settings_count(s, "swiglu_clamp_shexp", "swiglu_limits_shared");
+    for (uint32_t i = 0; i < c->n_layers + (n > c->n_layers); i++) {
         double limit = kt_engine_config_listed(s, c, "swiglu_clamp_shexp", "swiglu_limits_shared", i, 0);
         if (!(limit >= 0 && limit < 1e6))
             kt_settings_fail(s, KT_E_FORMAT, "the limit of layer %u is %g", i, limit);
@@ -118,7 +119,7 @@ static void read_layers(struct kt_settings *s, struct kt_engine_config *c)
         kt_settings_uint(s, NULL, "attention_other_setting/num_attention_heads", c->attention.n_heads);
     heads = kt_settings_uint(s, NULL, "num_sliding_attention_heads", heads);
     kt_engine_config_heads(s, c, NULL);
-    for (uint32_t i = 0; i < c->n_layers && !s->is_gguf; i++)
+    for (uint32_t i = 0; i < c->n_layers + c->has_mtp && !s->is_gguf; i++)
         if (c->layers[i].window > 0)
             c->layers[i].attention.n_heads = heads < UINT32_MAX ? (uint32_t)heads : 0;
     /* What transformers writes says it once more. */
@@ -139,10 +140,11 @@ const struct kt_family kt_family_step = {.name = "step35",
                                          .names = {.json_router = "moe.gate",
                                                    .json_correction = "moe.router_bias",
                                                    .json_shared = "share_expert",
+                                                   .json_mtp_norm = "transformer.shared_head.norm",
+                                                   .json_mtp_head = "transformer.shared_head.output",
                                                    .skipped = skipped},
                                          .read = read_step,
                                          .read_layers = read_layers,
                                          .ropes_by_type = true,
                                          .lists_ropes = true,
-                                         .heads_by_layer = true,
-                                         .skips_mtp = true};
+                                         .heads_by_layer = true};
