@@ -86,6 +86,9 @@ SEEDS = {
                 (FUSED + "gate_up_proj_bias", "BF16", [2, 64]),
                 (FUSED + "down_proj_blocks", "U8", [2, 32, 1, 16]),
                 (FUSED + "down_proj_scales", "U8", [2, 32, 1])]),
+    "stacked": ({**CONFIG, "swiglu_limits": [0, 7.0, None]}, False,
+                [(f"model.layers.1.moe.{name}.{part}", dtype, shape) for name in P for part, dtype, shape in
+                 (("weight", "F8_E4M3", [2, 4, 4]), ("weight_scale_inv", "F32", [2, 1, 1]))]),
     "turned": (CONFIG, False,
                [(FUSED + "gate_up_proj", "BF16", [2, 4, 8]), (FUSED + "down_proj", "BF16", [2, 4, 4])]),
 }
