@@ -10,10 +10,10 @@
 
 struct kt_backend;
 
-/* Buffers of a node in its arena: of each thread the scratch of an attend and results that are being added
- * up, and results of parts for all. */
+/* Buffers of a node in its arena: of each thread the scratch of an attend, results that are being added up
+ * and gathered keys, and results of parts for all. */
 struct kt_attention_buffers {
-    uint64_t thread_stride; /* bytes of a thread: scratch, then three results */
+    uint64_t thread_stride; /* bytes of a thread: scratch, then three results, then gathered keys */
     uint64_t result;        /* bytes of the results of a tile */
     uint64_t parts;         /* where results of parts begin */
     uint64_t n_parts;       /* for how many there is room */
@@ -31,6 +31,7 @@ struct kt_attention {
     uint32_t n_heads, kv_heads;       /* of queries, of keys */
     uint32_t max_sequences;
     struct kt_kv_place *keys; /* [kv_heads] */
+    bool gathers;             /* keys are plain: a chunk's rows are copied before the plugin sees them */
     struct kt_kv_place *values;
     float *sinks;                 /* [n_heads] or NULL */
     struct kt_attention_cut *cut; /* [max_sequences] of the items of a forward; the pool's lock is held */

@@ -28,7 +28,7 @@ static enum kt_status check_field(const char *name, const char *what, uint32_t i
                    "%s: field %u holds no %s: kind %u, layout %u, stride %u; KT_KV_ROWS in %s, one for each "
                    "token, are wanted",
                    name, index, what, field->kind, field->layout, field->stride,
-                   layout == KT_KV_KEY ? "KT_KV_KEY" : "KT_KV_VALUE");
+                   layout == KT_KV_VALUE ? "KT_KV_VALUE" : "KT_KV_KEY or KT_KV_PLAIN");
 }
 
 static enum kt_status check_numbers(const char *name, const struct kt_attention_params *params,
@@ -49,6 +49,20 @@ static enum kt_status check_numbers(const char *name, const struct kt_attention_
     return KT_OK;
 }
 
+/* Plain rows are copied into blocks of keys, by words of 4 bytes and counted from the first one seen. */
+static enum kt_status check_plain(const char *name, const struct kt_attention_params *params,
+                                  const struct kt_kv_field *field, struct kt_error *error)
+{
+    uint32_t numbers = field->dtype == KT_DTYPE_F32 ? 1 : field->dtype == KT_DTYPE_BF16 ? 2 : 4;
+    if (params->value_field != params->key_field || params->window || field->width % numbers != 0)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: keys of field %u are plain rows of %u numbers; such keys must be values, too "
+                       "(value_field is %u), without a window (%llu), and of whole 4 bytes",
+                       name, params->key_field, field->width, params->value_field,
+                       (unsigned long long)params->window);
+    return KT_OK;
+}
+
 /* Fills the shape; the fields' heads become those of queries for each of keys. */
 static enum kt_status find_shape(struct kt_attention *attention, const struct kt_attention_params *params,
                                  struct kt_error *error)
@@ -60,8 +74,12 @@ static enum kt_status find_shape(struct kt_attention *attention, const struct kt
     enum kt_status status = kt_kv_place(attention->kv, params->layer, params->key_field, 0, &key, error);
     if (status == KT_OK)
         status = kt_kv_place(attention->kv, params->layer, params->value_field, 0, &value, error);
+    attention->gathers = status == KT_OK && key.field.layout == KT_KV_PLAIN;
+    if (attention->gathers)
+        status = check_plain(name, params, &key.field, error);
     if (status == KT_OK)
-        status = check_field(name, "keys", params->key_field, &key.field, KT_KV_KEY, error);
+        status = check_field(name, "keys", params->key_field, &key.field,
+                             attention->gathers ? KT_KV_PLAIN : KT_KV_KEY, error);
     if (status == KT_OK && !latent)
         status = check_field(name, "values", params->value_field, &value.field, KT_KV_VALUE, error);
     if (status == KT_OK)
@@ -89,6 +107,8 @@ static enum kt_status find_shape(struct kt_attention *attention, const struct kt
         .key = key.field,
         .value = value.field,
     };
+    if (attention->gathers)
+        shape->key.layout = shape->value.layout = KT_KV_KEY;
     attention->n_heads = params->n_heads;
     attention->kv_heads = key.field.heads;
     return KT_OK;

@@ -7,7 +7,7 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
 }
 
 void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_queries,
-                           const struct kt_attention_item *item, struct kt_attention_cut *cut)
+                           const struct kt_attention_item *item, bool singly, struct kt_attention_cut *cut)
 {
     uint32_t heads = shape->n_heads < max_queries ? shape->n_heads : max_queries;
     *cut = (struct kt_attention_cut){
@@ -18,7 +18,7 @@ void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_
         .n_heads = shape->n_heads,
         .tile_heads = divide_up(shape->n_heads, divide_up(shape->n_heads, heads)),
     };
-    cut->tile_tokens = max_queries / cut->tile_heads;
+    cut->tile_tokens = singly ? 1 : max_queries / cut->tile_heads;
     cut->n_tiles = divide_up(item->n_tokens, cut->tile_tokens) * divide_up(cut->n_heads, cut->tile_heads);
 }
 
@@ -33,6 +33,8 @@ void kt_attention_cut_tile(const struct kt_attention_cut *cut, uint32_t tile, st
     uint64_t first = position >= cut->window ? position - cut->window + 1 : 0;
     uint64_t end = position + tokens;
     first = first > cut->first_key ? first : cut->first_key;
+    if (cut->n_rows && cut->n_rows[token] != KT_SELECTION_ALL)
+        end = cut->n_rows[token];
     *out = (struct kt_attention_tile){
         .token = token,
         .n_tokens = tokens,

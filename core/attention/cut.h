@@ -12,6 +12,7 @@
 
 #include <kt/attention.h>
 #include <kt/plugin_attention.h>
+#include <stdbool.h>
 
 #define KT_ATTENTION_SPAN 8
 
@@ -22,13 +23,15 @@ enum kt_attention_part { KT_PART_CHUNK = 1, KT_PART_SPAN = KT_ATTENTION_SPAN, KT
 struct kt_attention_cut {
     uint64_t position;
     uint64_t window, first_key;
+    const uint32_t *n_rows; /* selections of the tokens, which then have tiles of their own; NULL: there are
+                               none */
     uint32_t n_tokens, n_heads;
     uint32_t tile_tokens, tile_heads;
     uint32_t n_tiles;
     uint32_t n_parts; /* of a tile, at most */
 };
 
-/* A tile, and the chunks that hold what it sees. */
+/* A tile, and the chunks that hold what it sees; of a selection, keys count its rows. */
 struct kt_attention_tile {
     uint32_t token, n_tokens;
     uint32_t head, n_heads;
@@ -36,8 +39,9 @@ struct kt_attention_tile {
     uint64_t chunk, end_chunk;
 };
 
+/* `singly`: each token has tiles of its own. */
 void kt_attention_cut_make(const struct kt_attention_shape *shape, uint32_t max_queries,
-                           const struct kt_attention_item *item, struct kt_attention_cut *cut);
+                           const struct kt_attention_item *item, bool singly, struct kt_attention_cut *cut);
 
 void kt_attention_cut_tile(const struct kt_attention_cut *cut, uint32_t tile, struct kt_attention_tile *out);
 

@@ -8,6 +8,7 @@
  * there are too few for all threads, and never so that results depend on it (cut.h).
  */
 #include "core/attention/attention.h"
+#include "core/attention/gather.h"
 #include "core/backend/backend.h"
 #include "core/base/error.h"
 #include "core/base/overlap.h"
@@ -29,6 +30,7 @@ struct run {
     const struct kt_attention *attention;
     const struct kt_attention_batch *batch;
     struct kt_outcome outcome;
+    const struct kt_selected_rows *selections; /* of the items, or NULL */
     int64_t query_stride, output_stride;
     uint32_t element; /* of outputs */
     enum kt_attention_part part;
@@ -40,6 +42,7 @@ struct work {
     struct kt_worker *worker;
     char *scratch;
     char *result[3];
+    struct kt_kv_place gathered; /* keys of a chunk, where rows are gathered */
     struct kt_error error;
 };
 
@@ -65,6 +68,32 @@ static bool failed(struct work *work, const char *what)
 }
 
 /* ---- pieces ---- */
+
+/* Of one chunk after the other, whose rows are gathered; `add` as in attend. */
+static void attend_gathered(struct work *work, struct kt_attend *job, const struct place *place)
+{
+    static const uint32_t pages[KT_ATTENTION_CHUNK / KT_KV_PAGE] = {0, 1, 2, 3};
+    const struct kt_attention *attention = work->run->attention;
+    const struct kt_attention_cut *cut = &attention->cut[place->item];
+    const struct kt_kv_place *from = job->keys;
+    const uint32_t *rows = NULL, *own = job->pages;
+    uint64_t begin = job->begin, end = job->end;
+    if (cut->n_rows && cut->n_rows[place->at.token] != KT_SELECTION_ALL) {
+        const struct kt_selected_rows *selection = &work->run->selections[place->item];
+        rows = selection->rows + (uint64_t)place->at.token * selection->stride;
+    }
+    job->keys = job->values = &work->gathered;
+    job->pages = pages;
+    job->begin = 0;
+    for (; begin < end; begin += KT_ATTENTION_CHUNK) {
+        uint64_t n = end - begin < KT_ATTENTION_CHUNK ? end - begin : KT_ATTENTION_CHUNK;
+        kt_attention_gather(from, own, rows ? rows + begin : NULL, begin, (uint32_t)n, &work->gathered);
+        job->end = job->next = n;
+        job->position = n - 1; /* one token, which sees all of them */
+        attention->ops->attend(attention->instance, job);
+        job->add = 1;
+    }
+}
 
 /* Of chunks [chunk, behind), which are several only where the level adds them up; the thread continues with
  * those up to end_chunk. */
@@ -97,7 +126,10 @@ static void attend(struct work *work, const struct place *place, uint64_t chunk,
         .scratch = work->scratch,
         .error = &work->error,
     };
-    attention->ops->attend(attention->instance, &job);
+    if (attention->gathers)
+        attend_gathered(work, &job, place);
+    else
+        attention->ops->attend(attention->instance, &job);
 }
 
 static void merge(struct work *work, const struct place *place, void *first, const void *second)
@@ -285,6 +317,8 @@ static void run_all(struct kt_worker *worker, void *argument)
     for (int i = 0; i < 3; i++)
         work.result[i] =
             work.scratch + kt_align64(attention->layout.scratch_size) + (uint64_t)i * buffers->result;
+    kt_attention_gather_place(&attention->keys[0], &work.gathered);
+    work.gathered.base = work.result[2] + buffers->result;
     if (attention->ops->thread_enter)
         attention->ops->thread_enter(attention->instance);
     run_tasks(&work, COUNTER_PARTS);
@@ -369,6 +403,32 @@ static enum kt_status check_overlap(const struct run *run, uint32_t i, struct kt
     return KT_OK;
 }
 
+/* Rows that a token does not see may not have been written. */
+static enum kt_status check_selection(const struct run *run, uint32_t i, struct kt_error *error)
+{
+    const struct kt_attention_item *item = &run->batch->items[i];
+    const struct kt_selected_rows *selection = &run->selections[i];
+    const char *name = run->attention->name;
+    if (item->n_tokens > 0 && (!selection->rows || !selection->n_rows))
+        return kt_fail(error, KT_E_INVALID, "%s: item %u: the selection's rows and n_rows must not be NULL",
+                       name, i);
+    for (uint32_t t = 0; t < item->n_tokens; t++) {
+        const uint32_t n = selection->n_rows[t], *rows = selection->rows + (uint64_t)t * selection->stride;
+        if (n == KT_SELECTION_ALL)
+            continue;
+        if (n == 0 || n > selection->stride)
+            return kt_fail(error, KT_E_INVALID,
+                           "%s: item %u, token %u: %u rows are selected; 1 to %u (stride) are possible", name,
+                           i, t, n, selection->stride);
+        for (uint32_t r = 0; r < n; r++)
+            if (rows[r] > item->position + t)
+                return kt_fail(error, KT_E_INVALID,
+                               "%s: item %u, token %u: row %u is selected, which is behind the token, %llu",
+                               name, i, t, rows[r], (unsigned long long)(item->position + t));
+    }
+    return KT_OK;
+}
+
 static enum kt_status check(struct run *run, struct kt_error *error)
 {
     const struct kt_attention *attention = run->attention;
@@ -377,6 +437,11 @@ static enum kt_status check(struct run *run, struct kt_error *error)
     if (batch->n_items > attention->max_sequences || (batch->n_items && !batch->items))
         return kt_fail(error, KT_E_INVALID, "%s: %u items%s; at most %u (max_sequences)", attention->name,
                        batch->n_items, batch->items ? "" : ", and items is NULL", attention->max_sequences);
+    if (run->selections && !attention->gathers)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: rows are selected, but the cache keeps them in blocks of keys; declare the field "
+                       "in KT_KV_PLAIN",
+                       attention->name);
     run->query_stride = batch->query_stride;
     run->output_stride = batch->output_stride;
     enum kt_status status =
@@ -388,6 +453,8 @@ static enum kt_status check(struct run *run, struct kt_error *error)
         status = check_item(attention, batch, i, error);
         if (status == KT_OK)
             status = check_overlap(run, i, error);
+        if (status == KT_OK && run->selections)
+            status = check_selection(run, i, error);
     }
     run->element = kt_element_size(batch->output_dtype);
     return status;
@@ -423,8 +490,9 @@ static void prepare(struct run *run)
     run->tiles = 0;
     for (uint32_t i = 0; i < run->batch->n_items; i++) {
         const struct kt_attention_item *item = &run->batch->items[i];
-        kt_attention_cut_make(&attention->layout.shape, attention->layout.max_queries, item,
+        kt_attention_cut_make(&attention->layout.shape, attention->layout.max_queries, item, attention->gathers,
                               &attention->cut[i]);
+        attention->cut[i].n_rows = run->selections ? run->selections[i].n_rows : NULL;
         run->tiles += attention->cut[i].n_tiles;
     }
     count_tasks(run, KT_PART_ALL);
@@ -444,11 +512,13 @@ enum kt_status kt_attention_forward(const struct kt_attention *attention,
 {
     if (!attention || !batch)
         return kt_fail(error, KT_E_INVALID, "kt_attention_forward: attention and batch must not be NULL");
-    if (batch->struct_size < sizeof *batch)
+    if (batch->struct_size < offsetof(struct kt_attention_batch, selections))
         return kt_fail(error, KT_E_INVALID,
                        "kt_attention_batch: struct_size %zu is too small; start with KT_ATTENTION_BATCH_INIT",
                        batch->struct_size);
     struct run run = {.attention = attention, .batch = batch};
+    if (batch->struct_size >= sizeof *batch)
+        run.selections = batch->selections;
     enum kt_status status = check(&run, error);
     if (status == KT_OK)
         status = kt_pool_lock(attention->context->pool, error);

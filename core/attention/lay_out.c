@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/attention/lay_out.h"
 
+#include "core/attention/gather.h"
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/config/config.h"
@@ -77,12 +78,16 @@ enum kt_status kt_attention_make_room(const struct kt_attention *attention,
                                       struct kt_error *error)
 {
     struct kt_context *context = attention->context;
+    struct kt_kv_place place;
+    kt_attention_gather_place(&attention->keys[0], &place);
+    const uint64_t gathered = kt_attention_gather_size(&place);
     uint64_t need[KT_MAX_NODES];
     for (uint32_t n = 0; n < attention->n_nodes; n++) {
         struct kt_attention_buffers *own = &buffers[n];
         uint64_t threads = context->pool->subpool[n].n_threads;
         own->result = layout->max_queries * layout->partial_stride;
-        own->thread_stride = kt_align64(layout->scratch_size) + 3 * own->result;
+        own->thread_stride =
+            kt_align64(layout->scratch_size) + 3 * own->result + (attention->gathers ? gathered : 0);
         own->parts = threads * own->thread_stride;
         own->n_parts = threads * (PARTS_SIZE / own->result + 1);
         own->n_parts = own->n_parts > LEAST_PARTS ? own->n_parts : LEAST_PARTS;

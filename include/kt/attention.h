@@ -17,12 +17,18 @@
  * Multi-head latent attention has one field with one head: keys are its rows of 576 elements, values their
  * first 512 (value_field equal to key_field), and queries are absorbed. Its plain form is attention over keys
  * of 192 and values of 128 elements, with as many key heads as query heads.
+ *
+ * Latents may also be kept in the layout PLAIN, whose rows can be read one by one. Then each token of an item
+ * may have a selection of rows (<kt/selection.h>), and only these are attended to:
+ * p_j and the sum over j are of the selected rows alone. Rows are copied into blocks of keys,
+ * KT_ATTENTION_CHUNK at a time in their order, and computed as any other keys by every plugin.
  */
 #ifndef KT_ATTENTION_H
 #define KT_ATTENTION_H
 
 #include <kt/kt.h>
 #include <kt/kv.h>
+#include <kt/selection.h>
 
 #ifdef __cplusplus
 #pragma GCC diagnostic push
@@ -35,7 +41,9 @@ struct kt_attention;
 struct kt_attention_params {
     size_t struct_size;
     uint32_t layer;         /**< of the cache */
-    uint32_t key_field;     /**< index of a field of the layer: KT_KV_ROWS in KT_KV_KEY, stride 1 */
+    uint32_t key_field;     /**< index of a field of the layer: KT_KV_ROWS in KT_KV_KEY, stride 1; or in
+                                 KT_KV_PLAIN, if value_field is the same and there is no window, and rows
+                                 are whole 4 bytes of elements */
     uint32_t value_field;   /**< in KT_KV_VALUE, same number of heads; or key_field: prefixes of the keys */
     uint32_t n_heads;       /**< query heads: a multiple of the key heads */
     uint32_t value_size;    /**< elements of a value; 0: the width of value_field */
@@ -89,6 +97,9 @@ struct kt_attention_batch {
     uint32_t reserved;
     int64_t query_stride;  /**< bytes from token to token; 0: dense */
     int64_t output_stride; /**< likewise */
+
+    /** [n_items] of keys in KT_KV_PLAIN, or NULL: all tokens see all rows up to their own. */
+    const struct kt_selected_rows *selections;
 };
 #define KT_ATTENTION_BATCH_INIT KT_INIT(kt_attention_batch)
 

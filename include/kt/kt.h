@@ -576,6 +576,7 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
 #include <kt/linear.h>
 #include <kt/model.h>
 #include <kt/rows.h>
+#include <kt/selection.h>
 #include <kt/stats.h>
 #include <kt/tune.h>
 #endif

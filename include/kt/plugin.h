@@ -32,6 +32,7 @@
  *   1.9  2026-11-27  KT_ACTIVATION_GELU_TANH, SWIGLUSTEP, SITU, and RELU2 without a gate; of rows
  *                    KT_GATING_GELU, KT_ROUTING_LOGITS, KT_ROUTING_MIXER and kt_rows_route.near; plugins of
  *                    an older minor version are not called with any of these
+ *   1.10 2026-11-28  kt_attention_ops.score
  *
  * Threads: probe, open, close and layout are called from one thread at a time. All other functions are called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -73,7 +74,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 9
+#define KT_PLUGIN_ABI_MINOR 10
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */

@@ -21,6 +21,7 @@
 
 #include <kt/kv.h>
 #include <kt/plugin.h>
+#include <kt/selection.h>
 
 #ifdef __cplusplus
 #pragma GCC diagnostic push
@@ -128,6 +129,35 @@ struct kt_attention_finish {
     uint32_t reserved;
 };
 
+/** Rows of keys of a score: at most so many. */
+#define KT_SCORE_ROWS 512
+
+/**
+ * Since 1.10. Scores of rows [begin, end) of one head of keys, for the queries of n_tokens tokens, as
+ * enum kt_scoring of <kt/selection.h> defines them:
+ *
+ *     KT_SCORING_RELU   score of row j = sum over h of weight_h * max(0, query_h . key_j)
+ *
+ * In float32, of keys in F32 or BF16 in the layout KEY; heads are added in their order. A score only depends
+ * on its own query and row. Whole blocks of KT_KV_BLOCK rows are computed; what a token does not see is
+ * ignored.
+ */
+struct kt_score {
+    uint32_t scoring; /**< enum kt_scoring */
+    uint32_t n_tokens, n_heads;
+    uint32_t size;        /**< numbers of a key, even, at most 1024 */
+    const float *queries; /**< [n_tokens][n_heads][size] */
+    const float *weights; /**< [n_tokens][n_heads] */
+    int64_t query_stride; /**< bytes from token to token */
+    int64_t weight_stride;
+    const struct kt_kv_place *keys;
+    const uint32_t *pages; /**< the sequence's page table */
+    uint64_t begin, end;   /**< begin < end <= begin + KT_SCORE_ROWS; begin is a multiple of KT_KV_PAGE */
+    float *scores;         /**< of row `begin` of the first token, aligned to 64 bytes */
+    int64_t score_stride;  /**< bytes from token to token, a multiple of 64 */
+    struct kt_error *error;
+};
+
 /** The functions of a level. struct_size = sizeof(struct kt_attention_ops). Apart from layout, all are called
  * from many threads at once, with jobs that write to disjoint memory. */
 struct kt_attention_ops {
@@ -151,6 +181,9 @@ struct kt_attention_ops {
     const struct kt_tunable *tunables;
     uint32_t n_tunables;
     uint32_t reserved_tunables;
+
+    /** Since 1.10, optional. A selector is not made with a plugin that has none. */
+    void (*score)(void *instance, const struct kt_score *job);
 };
 #define KT_ATTENTION_OPS_INIT KT_INIT(kt_attention_ops)
 

@@ -22,6 +22,7 @@
 #endif
 
 #include "plugins/attention/product_tmpl.h"
+#include "plugins/attention/score_tmpl.h"
 #include "plugins/attention/unpack_tmpl.h"
 #include "plugins/attention/weights_tmpl.h"
 

@@ -130,6 +130,7 @@ static const struct kt_tunable tunables[] = {
         .attend = attend_floats,                            \
         .merge = merge,                                     \
         .finish = finish,                                   \
+        .score = score_rows,                                \
         TUNABLES,                                           \
     }
 

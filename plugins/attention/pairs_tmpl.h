@@ -552,6 +552,7 @@ static enum kt_status lay_out_pairs(void *instance, struct kt_attention_layout *
                                                            .attend = attend_pairs,                         \
                                                            .merge = merge_pairs,                           \
                                                            .finish = finish_pairs,                         \
+                                                           .score = score_rows,                            \
                                                            TUNABLES,                                       \
                                                            THREAD_FUNCTIONS}
 
