@@ -30,11 +30,13 @@ static void describe(const struct kt_engine_config *c, FILE *out)
 {
     const struct kt_latent_config *l = &c->latent;
     const struct kt_delta_config *d = &c->delta;
+    const struct kt_indexer_config *x = &c->indexer;
     fprintf(out, "skipped %u mtp %d vocabulary %llu hidden %llu context %llu ties %d eps %g offset %g\n",
             c->n_skipped, c->has_mtp, (unsigned long long)c->vocabulary, (unsigned long long)c->hidden_size,
             (unsigned long long)c->context_length, c->ties, (double)c->eps, (double)c->norm_offset);
     fprintf(out, "pairing %u latent %u %u %u %u %u scales %g %g\n", c->pairing, l->q_rank, l->kv_rank,
             l->nope_size, l->rope_size, l->value_size, (double)l->q_scale, (double)l->kv_scale);
+    fprintf(out, "indexer %u %u %u %u\n", x->n_heads, x->size, x->budget, x->pairing);
     fprintf(out, "delta %u %u %u %u %u %u\n", d->n_heads, d->n_key_heads, d->key_size, d->value_size,
             d->width, d->order);
     describe_rope(&c->rope, out);
@@ -57,10 +59,11 @@ static void describe(const struct kt_engine_config *c, FILE *out)
                 (unsigned long long)c->layers[i].window);
     for (uint32_t i = 0; i <= c->n_layers; i++) {
         const struct kt_residual_config *r = c->layers[i].residual;
-        fprintf(out, "layer's rope %u chunk %llu shares %u norms %u kept %d %d residual %g %g %g %g",
+        fprintf(out, "layer's rope %u chunk %llu shares %u %d norms %u kept %d %d residual %g %g %g %g",
                 c->layers[i].rope, (unsigned long long)c->layers[i].chunk, c->layers[i].shares,
-                c->layers[i].norms, c->layers[i].postpones, c->layers[i].adds_kept, (double)r[0].keep,
-                (double)r[0].add, (double)r[1].keep, (double)r[1].add);
+                c->layers[i].shares_selection, c->layers[i].norms, c->layers[i].postpones,
+                c->layers[i].adds_kept, (double)r[0].keep, (double)r[0].add, (double)r[1].keep,
+                (double)r[1].add);
         fprintf(out, " clamp %u %g %g", c->layers[i].clamp.clamp, c->layers[i].clamp.limit,
                 c->layers[i].clamp.alpha);
         describe_attention(&c->layers[i].attention, out);

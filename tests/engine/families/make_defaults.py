@@ -35,7 +35,7 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
             ("sarvam-moe", {}),
             ("laguna", {}), ("mimo2", {}), ("mellum", {}), ("ministral3", {}), ("mistral4", {}), ("sarvam-mla", {}),
             ("exaone4", {"num_hidden_layers": 4}),
-            ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {}),
+            ("olmo3", {}), ("glm4", {}), ("phi3", {}), ("axk1", {}), ("deepseek-v32", {}), ("glm-dsa", {}),
             ("granite", {}), ("granitemoe", {}), ("olmo2", {}), ("flex_olmo", {}), ("phimoe", {}), ("gemma3", {}),
             ("gemma4", {}), ("afmoe", {}), ("flint", {}), ("kolibri1", {}), ("cohere2_moe", {}), ("llama4", {}),
             ("longcat_flash", {}), ("beam", {"num_attention_heads": 8}), ("dbrx", {}), ("aria", {}),
@@ -46,7 +46,7 @@ FAMILIES = [("llama3", {}), ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("q
 HARMLESS = {"initializer_range", "attention_dropout", "use_cache", "output_router_logits", "router_aux_loss_coef",
             "router_jitter_noise", "pretraining_tp", "transformers_version", "model_type", "architectures", "dtype",
             "pad_token_id", "bos_token_id", "eos_token_id", "layer_types", "mlp_layer_types", "rope_parameters",
-            "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id", "eod_token_id",
+            "indexer_types", "sep_token_id", "cls_token_id", "unk_token_id", "decoder_start_token_id", "eod_token_id",
             "residual_dropout",
             "enable_moe_fp32_combine", "embd_pdrop", "resid_pdrop", "mtp_layer_types", "mtp_mlp_layer_types",
             "input_jitter_noise"}
@@ -61,13 +61,18 @@ REQUIRED_OF = {"GptOssForCausalLM": {"sliding_window"}, "DeepseekV2ForCausalLM":
                "DeepseekV3ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "Glm4MoeLiteForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "AXK1ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
+               "DeepseekV32ForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
+               "GlmMoeDsaForCausalLM": {"routed_scaling_factor", "n_group", "topk_group"},
                "Ministral3ForCausalLM": {"rope_scaling"}, "Mistral4ForCausalLM": {"rope_scaling"}}
 # What it does not: published models leave it out.
 LEFT_OUT_OF = {"Gemma3ForCausalLM": {"num_attention_heads"}}
 # What a class has and does not use, or what follows from another key.
 UNUSED_OF = {name: {"head_dim", "num_key_value_heads"}
              for name in ("DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "Glm4MoeLiteForCausalLM",
-                          "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM", "LongcatFlashForCausalLM")}
+                          "Mistral4ForCausalLM", "SarvamMLAForCausalLM", "AXK1ForCausalLM", "LongcatFlashForCausalLM",
+                          "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM")}
+UNUSED_OF["DeepseekV32ForCausalLM"] |= {"mlp_bias"}
+UNUSED_OF["GlmMoeDsaForCausalLM"] |= {"mlp_bias"}
 UNUSED_OF["Mistral4ForCausalLM"] |= {"partial_rotary_factor"}
 UNUSED_OF["MiniMaxM3VLForCausalLM"] = {"rotary_dim", "index_n_heads", "index_head_dim", "index_block_size",
                                        "index_topk_blocks", "index_local_blocks"}  # as no layer chooses blocks

@@ -288,9 +288,16 @@ class Routers:
             return next(out for out in module.forward(hidden, *rest) if not out.is_floating_point()).sort(-1).values
 
 
+def is_fickle(model, table):
+    """Is a router fickle at any of the table's tokens?"""
+    with Routers(model) as routers:
+        run(model, table)
+    return bool(routers.fickle(BFLOAT16))
+
+
 def settle(model, table):
     """Draws each token again until no router is fickle at it. Whether any had to be. Later ones change nothing before."""
-    if not table.top_k:
+    if not table.top_k or not is_fickle(model, table):
         return False
     times, tokens, at_once = [], np.empty(0, np.int64), 6
     for position in range(table.tokens):

@@ -526,3 +526,110 @@ def applied(name, model):
                 delattr(owner, attribute)
             else:
                 setattr(owner, attribute, original)
+
+
+# ---- indexers ----
+
+def rotate_halves(q, k, cos, sin, unsqueeze_dim=1):
+    """Pairs half a part apart, by tables whose halves are the same."""
+    def turn(x):
+        first, second = x.chunk(2, -1)
+        return x * cos.unsqueeze(unsqueeze_dim) + torch.cat((-second, first), -1) * sin.unsqueeze(unsqueeze_dim)
+    return turn(q), turn(k)
+
+
+def indexer_that(module, rotate=None, at_end=False, norm=None, act=torch.relu, weigh=lambda weights: weights,
+                 lift=lambda scores: scores, raw=False):
+    """An indexer's forward that is right but for what is given."""
+    name, known = find_class(module, "Indexer"), {}
+    rms = find_class(module, "RMSNorm")
+    original = getattr(module, rms).forward
+    rotate = rotate or getattr(module, "apply_rotary_pos_emb", module.apply_rotary_pos_emb_interleave)
+
+    def remember(self, states):
+        known[states.shape[-1]] = states
+        return original(self, states)
+
+    def forward(self, hidden_states, q_resid, position_embeddings, attention_mask, position_ids, cache=None):
+        cos, sin = position_embeddings
+        size, rope = self.head_dim, self.qk_rope_head_dim
+        q = self.wq_b(known[self.q_lora_rank] if raw else q_resid).unflatten(-1, (self.n_heads, size))
+        k = self.wk(hidden_states)
+        k = (norm(self.k_norm, k) if norm else self.k_norm(k)).unsqueeze(2)
+        sizes = [size - rope, rope] if at_end else [rope, size - rope]
+        (q0, q1), (k0, k1) = torch.split(q, sizes, -1), torch.split(k, sizes, -1)
+        if at_end:
+            q1, k1 = rotate(q1, k1, cos, sin, unsqueeze_dim=2)
+        else:
+            q0, k0 = rotate(q0, k0, cos, sin, unsqueeze_dim=2)
+        q, k = torch.cat((q0, q1), -1), torch.cat((k0, k1), -1).squeeze(2)
+        scores = act(torch.einsum("bshd,btd->bsht", q, k))
+        scores = lift(torch.einsum("bsh,bsht->bst", weigh(self.weights_proj(hidden_states)), scores)) + attention_mask
+        return scores.topk(min(self.index_topk, scores.shape[-1]), -1).indices.to(torch.int32)
+    return {name + ".forward": forward, rms + ".forward": remember}
+
+
+def index_by_neighbors(module):
+    return indexer_that(module, rotate=module.apply_rotary_pos_emb_interleave)
+
+
+def index_by_halves(module):
+    return indexer_that(module, rotate=rotate_halves)
+
+
+def index_rotated_at_the_end(module):
+    return indexer_that(module, at_end=True)
+
+
+def index_normed_by_squares(module):
+    return indexer_that(module, norm=lambda norm, k: torch.nn.functional.rms_norm(k, k.shape[-1:], norm.weight, norm.eps)
+                        + norm.bias)
+
+
+def index_normed_by_the_models_epsilon(module):
+    return indexer_that(module, norm=lambda norm, k: torch.nn.functional.layer_norm(k, k.shape[-1:], norm.weight,
+                                                                                    norm.bias, 1e-5))
+
+
+def index_without_relu(module):
+    return indexer_that(module, act=lambda scores: scores)
+
+
+def index_by_positive_weights(module):
+    return indexer_that(module, weigh=torch.relu)
+
+
+def index_of_raw_latent(module):
+    """Its queries are made of the latent before its norm."""
+    return indexer_that(module, raw=True)
+
+
+def index_with_the_first(module):
+    """The first row has the largest score."""
+    return indexer_that(module, lift=lambda scores: scores + 1e20 * (torch.arange(scores.shape[-1]) == 0))
+
+
+def share_nothing(module):
+    """Layers that share a selection see all rows."""
+    name = find_class(module, "Attention")
+    original = getattr(module, name).forward
+
+    def forward(self, hidden_states, *args, prev_topk_indices=None, **rest):
+        n = hidden_states.shape[1]
+        if self.indexer is None:
+            prev_topk_indices = torch.arange(n).expand(hidden_states.shape[0], n, n)
+        return original(self, hidden_states, *args, prev_topk_indices=prev_topk_indices, **rest)
+    return {name + ".forward": forward}
+
+
+def share_the_first(module):
+    """Layers that share a selection have that of the first layer instead of the last that selects."""
+    name, known = find_class(module, "Attention"), {}
+    original = getattr(module, name).forward
+
+    def forward(self, *args, prev_topk_indices=None, **rest):
+        output = original(self, *args, prev_topk_indices=known.get("rows") if self.indexer is None else None, **rest)
+        if self.layer_idx == 0:
+            known["rows"] = output[2]
+        return output
+    return {name + ".forward": forward}

@@ -14,14 +14,19 @@
 #include <string.h>
 
 /* One of each architecture, and those of it that have another rope. */
-static const char *const names[] =
-    {"qwen3moe",    "qwen3",      "qwen2",       "llama3",       "llama-yarn",    "mixtral",       "gpt-oss",
-     "glm4moe",     "minimax-m2", "deepseek-v3", "deepseek-v2",  "qwen3next",     "qwen35moe",     "qwen35",
-     "qwen2moe",    "dots1",      "ernie4_5",    "ernie4_5-moe", "hunyuan-moe",   "hunyuan-dense", "hy_v3",
-     "exaone-moe",  "smollm3",    "olmoe",       "seed-oss",     "laguna",        "mimo2",         "mellum",
-     "ministral3",  "mistral4",   "exaone4",     "olmo3",        "glm4",          "phi3",          "granite",
-     "granitemoe",  "olmo2",      "phimoe",      "gemma3",       "gemma4",        "gemma4-e2b",    "afmoe",
-     "cohere2_moe", "llama4",     "dbrx",        "step3p5",      "granitemoe-swa"};
+static const char *const names[] = {"qwen3moe",   "qwen3",        "qwen2",          "llama3",
+                                    "llama-yarn", "mixtral",      "gpt-oss",        "glm4moe",
+                                    "minimax-m2", "deepseek-v3",  "deepseek-v2",    "qwen3next",
+                                    "qwen35moe",  "qwen35",       "qwen2moe",       "dots1",
+                                    "ernie4_5",   "ernie4_5-moe", "hunyuan-moe",    "hunyuan-dense",
+                                    "hy_v3",      "exaone-moe",   "smollm3",        "olmoe",
+                                    "seed-oss",   "laguna",       "mimo2",          "mellum",
+                                    "ministral3", "mistral4",     "exaone4",        "olmo3",
+                                    "glm4",       "phi3",         "granite",        "granitemoe",
+                                    "olmo2",      "phimoe",       "gemma3",         "gemma4",
+                                    "gemma4-e2b", "afmoe",        "cohere2_moe",    "llama4",
+                                    "dbrx",       "step3p5",      "granitemoe-swa", "deepseek-v32",
+                                    "glm-dsa"};
 enum { N_NAMES = sizeof(names) / sizeof(names[0]) };
 
 /* A family without its tensors, of which only names count here. */

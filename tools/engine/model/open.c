@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* open.c - a model's life, and its sessions'. */
 #include "tools/engine/base/fail.h"
+#include "tools/engine/model/block/indexer.h"
 #include "tools/engine/model/model.h"
 
 #include <inttypes.h>
@@ -131,6 +132,8 @@ static enum kt_status plan_attention(struct kt_model *m, struct kt_error *error)
         status = make_layers(m, n, 1, &small, "", &mtp_kv, error);
     if (status == KT_OK)
         status = kt_model_plan_attention(m, kv, mtp_kv, error);
+    if (status == KT_OK)
+        status = kt_indexer_plan(m, kv, error);
     kt_kv_destroy(mtp_kv);
     kt_kv_destroy(kv);
     return status;

@@ -49,7 +49,8 @@ struct kt_place {
 struct kt_block {
     const struct kt_mixer *mixer;
     const struct kt_layer_config *config;
-    void *mixer_weights; /**< of the mixer's own type */
+    void *mixer_weights;        /**< of the mixer's own type */
+    struct kt_indexer *indexer; /**< NULL: none */
     struct kt_place places[KT_HALVES];
     struct kt_ffn *ffn;
     struct kt_layer_input *input; /**< NULL: none */
@@ -92,8 +93,16 @@ struct kt_model {
     int64_t *ids;                /**< of tokens */
     uint32_t *positions;
     struct kt_attention_item *items; /**< [kt_model_most_items] */
-    char *scratch;                   /**< [n_threads][scratch_size], aligned to 64 bytes */
-    uint64_t scratch_size;           /**< the most that a layer wants for a thread, a multiple of 64 */
+
+    /* Rows that an indexer selected for the tokens of a slice, for its layer and those that share them. */
+    struct kt_selected_rows
+        *selections; /**< [max_sessions] of a slice's pieces; NULL: the model has no indexer */
+    struct kt_selector_item *selector_items; /**< [max_sessions] */
+    uint32_t *selected_rows;                 /**< [max_batch][selection_stride] */
+    uint32_t *selected_counts;               /**< [max_batch] */
+    uint32_t selection_stride;
+    char *scratch;         /**< [n_threads][scratch_size], aligned to 64 bytes */
+    uint64_t scratch_size; /**< the most that a layer wants for a thread, a multiple of 64 */
 
     /* What kt_model_close frees. */
     struct kt_owned *owned;
@@ -160,6 +169,10 @@ enum kt_status kt_slice_norm_tokens(const struct kt_slice *slice, const struct k
  * the slice, data at row begin. */
 enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32_t n_heads,
                                uint32_t head_size, struct kt_range range, struct kt_error *error);
+/** The same with pairs of another kind (enum kt_rope_pairing) than the model's. */
+enum kt_status kt_slice_rotate_pairs(const struct kt_slice *slice, uint32_t pairing, float *data,
+                                     uint32_t n_heads, uint32_t head_size, struct kt_range range,
+                                     struct kt_error *error);
 /** Multiplies rows of `width` numbers, rows as above, by what queries grow by at their positions. */
 void kt_slice_grow(const struct kt_slice *slice, const struct kt_growth_config *growth, float *data,
                    uint64_t width, struct kt_range range);
@@ -169,8 +182,8 @@ enum kt_status kt_slice_multiply(const struct kt_slice *slice, const float *inpu
                                  struct kt_error *error);
 /** Items of attention over a slice, at most: each piece may begin and end within a chunk. */
 uint32_t kt_model_most_items(const struct kt_model *model);
-/** Attention of all pieces over their sessions' cache: rows of all heads in a buffer, outputs to
- * KT_BUFFER_MIX. */
+/** Attention of all pieces over their sessions' cache, of selected rows if the model has selections: rows of
+ * all heads in a buffer, outputs to KT_BUFFER_MIX. */
 enum kt_status kt_slice_attend(const struct kt_slice *slice, const struct kt_attention *attention,
                                enum kt_buffer queries, uint64_t query_width, uint64_t output_width,
                                struct kt_error *error);
@@ -330,6 +343,9 @@ enum kt_status kt_load_experts(struct kt_model *model, uint32_t layer, struct kt
 enum kt_status kt_load_attention(struct kt_model *model, uint32_t layer,
                                  const struct kt_attention_params *params, struct kt_attention **out,
                                  struct kt_error *error);
+/** Destroys it with what the model owns. */
+enum kt_status kt_model_own_selector(struct kt_model *model, struct kt_selector *selector,
+                                     struct kt_error *error);
 /** Weights that a mixer packs itself, `size` bytes of them: function(model, data) does that in
  * kt_model_finish. */
 typedef enum kt_status (*kt_later_fn)(struct kt_model *model, void *data, struct kt_error *error);

@@ -11,6 +11,7 @@
  */
 #include "tools/engine/base/fail.h"
 #include "tools/engine/model/block/heads.h"
+#include "tools/engine/model/block/indexer.h"
 
 #include <math.h>
 
@@ -40,13 +41,12 @@ static uint32_t head_size(const struct kt_latent_config *l)
 static uint32_t fields(const struct kt_engine_config *c, uint32_t layer, uint32_t cache_dtype,
                        struct kt_kv_field *out)
 {
-    (void)layer;
     out[0] = (struct kt_kv_field){.kind = KT_KV_ROWS,
-                                  .layout = KT_KV_KEY,
+                                  .layout = c->indexer.n_heads ? KT_KV_PLAIN : KT_KV_KEY,
                                   .dtype = cache_dtype,
                                   .heads = 1,
                                   .width = row_width(&c->latent)};
-    return 1;
+    return 1 + kt_indexer_fields(c, layer, cache_dtype, &out[KT_INDEXER_FIELD]);
 }
 
 /* ---- loading ---- */
@@ -181,6 +181,8 @@ static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *
     kt_model_need(m, KT_BUFFER_ABSORBED, n_heads * row_width(l));
     kt_model_need(m, KT_BUFFER_MIX, n_heads * l->kv_rank);
     enum kt_status status = load_weights(m, layer, a, error);
+    if (status == KT_OK)
+        status = kt_indexer_load(m, layer, block, error);
     return status == KT_OK ? create(m, layer, a, error) : status;
 }
 
@@ -219,6 +221,8 @@ static enum kt_status place_rows(const struct kt_slice *s, struct kt_range range
         status = norm_latent(m, row, a->kv_norm, n, l->kv_rank, width, l->kv_scale, error);
     if (status == KT_OK)
         status = kt_slice_rotate(s, row + l->kv_rank, 1, width, range, error);
+    if (status == KT_OK && s->block->indexer)
+        status = kt_indexer_place(s, range, error);
     return status == KT_OK ? kt_slice_write(s, 0, 1, width, m->buffers[KT_BUFFER_K], range, error) : status;
 }
 
@@ -281,19 +285,27 @@ static enum kt_status expand(const struct kt_slice *s, struct kt_range units, st
     return kt_heads_multiply(s, &a->expand, &rows, units, error);
 }
 
-/* The two latents, and the queries of theirs; or the latent of keys and values, and the queries at once. */
+/* The two latents, and the queries of theirs; or the latent of keys and values, and the queries at once. The
+ * same of an indexer, which then selects rows. */
 static enum kt_status make_queries(const struct kt_slice *s, struct kt_error *error)
 {
     float *const *b = s->model->buffers;
     const struct latent *a = s->block->mixer_weights;
-    const struct kt_linear_output q = kt_slice_output(a->q, b[KT_BUFFER_Q], false);
-    const struct kt_linear_output both[] = {kt_slice_output(a->kv_latent, b[KT_BUFFER_K], false),
-                                            a->q_latent ? kt_slice_output(a->q_latent, b[KT_BUFFER_V], false)
-                                                        : q};
-    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], both, 2, error);
+    const uint32_t more = s->block->indexer ? 1 : 0;
+    struct kt_linear_output q[2] = {kt_slice_output(a->q, b[KT_BUFFER_Q], false)};
+    struct kt_linear_output first[3] = {kt_slice_output(a->kv_latent, b[KT_BUFFER_K], false),
+                                        a->q_latent ? kt_slice_output(a->q_latent, b[KT_BUFFER_V], false)
+                                                    : q[0]};
+    if (s->block->indexer) {
+        first[2] = kt_indexer_keys(s);
+        q[1] = kt_indexer_queries(s);
+    }
+    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], first, 2 + more, error);
     if (status == KT_OK)
         status = kt_slice_run_tokens(s, place_rows, error);
-    return status == KT_OK && a->q_latent ? kt_slice_multiply(s, b[KT_BUFFER_V], &q, 1, error) : status;
+    if (status == KT_OK && a->q_latent)
+        status = kt_slice_multiply(s, b[KT_BUFFER_V], q, 1 + more, error);
+    return status == KT_OK && s->block->indexer ? kt_indexer_run(s, error) : status;
 }
 
 /* One of the two products between the heads' matrices and rows of all tokens. */

@@ -122,15 +122,16 @@ enum kt_status kt_slice_norm_tokens(const struct kt_slice *s, const struct kt_hi
                                 range.end - range.begin, error);
 }
 
-enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n_heads, uint32_t head_size,
-                               struct kt_range range, struct kt_error *error)
+enum kt_status kt_slice_rotate_pairs(const struct kt_slice *s, uint32_t pairing, float *data,
+                                     uint32_t n_heads, uint32_t head_size, struct kt_range range,
+                                     struct kt_error *error)
 {
     const struct kt_engine_config *c = &s->model->config;
     const uint32_t rope = s->block->config->rope;
     struct kt_rows_rotate job = KT_ROWS_ROTATE_INIT;
     if (rope == KT_LAYER_ROPE_NONE)
         return KT_OK;
-    job.pairing = c->pairing;
+    job.pairing = pairing;
     job.n_rows = range.end - range.begin;
     job.n_heads = n_heads;
     job.size = (rope == KT_LAYER_ROPE ? &c->rope : &c->window_rope)->size;
@@ -141,6 +142,12 @@ enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n
     job.table_row = s->model->positions + range.begin;
     job.n_table_rows = (uint32_t)s->model->params.max_tokens;
     return kt_rows_rotate(s->model->rows, &job, error);
+}
+
+enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n_heads, uint32_t head_size,
+                               struct kt_range range, struct kt_error *error)
+{
+    return kt_slice_rotate_pairs(s, s->model->config.pairing, data, n_heads, head_size, range, error);
 }
 
 void kt_slice_grow(const struct kt_slice *s, const struct kt_growth_config *g, float *data, uint64_t width,
@@ -242,6 +249,7 @@ enum kt_status kt_slice_attend(const struct kt_slice *s, const struct kt_attenti
         batch.n_items = add_items(s, &s->pieces[i], queries, query_width, output_width, batch.n_items);
     batch.items = m->items;
     batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
+    batch.selections = m->selections;
     enum kt_status status = kt_attention_forward(attention, &batch, error);
     m->times.attention += kt_slice_now() - start;
     return status;

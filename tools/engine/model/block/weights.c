@@ -11,7 +11,7 @@
 
 /* ---- what a model owns ---- */
 
-enum kind { MEMORY, LINEAR, ATTENTION, LAYER, LATER };
+enum kind { MEMORY, LINEAR, ATTENTION, SELECTOR, LAYER, LATER };
 
 struct kt_owned {
     enum kind kind;
@@ -35,6 +35,9 @@ static void destroy(struct kt_owned *owned)
         break;
     case ATTENTION:
         kt_attention_destroy(owned->object);
+        break;
+    case SELECTOR:
+        kt_selector_destroy(owned->object);
         break;
     case LAYER:
         kt_layer_destroy(owned->object);
@@ -461,6 +464,11 @@ enum kt_status kt_model_plan_attention(struct kt_model *m, struct kt_kv *kv, str
                 m->plan.node[n].buffer_size = info.buffer_size / m->plan.n_nodes;
     }
     return status;
+}
+
+enum kt_status kt_model_own_selector(struct kt_model *m, struct kt_selector *selector, struct kt_error *error)
+{
+    return own(m, (struct kt_owned){.kind = SELECTOR, .object = selector}) ? KT_OK : fail_memory(error);
 }
 
 enum kt_status kt_load_later(struct kt_model *m, uint64_t n_weights, uint64_t size, kt_later_fn function,

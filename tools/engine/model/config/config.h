@@ -111,9 +111,10 @@ struct kt_layer_config {
     uint64_t chunk;  /**< a query sees tokens from a multiple of it on, whole pages of the cache; 0: all */
     uint32_t rope;   /**< enum kt_layer_rope */
     uint32_t shares; /**< 1 + the layer before whose keys and values it has; 0: its own */
-    uint32_t norms;  /**< of enum kt_norm_place, a bit each */
-    bool postpones;  /**< what experts give is kept for a later layer */
-    bool adds_kept;  /**< behind the layer, what was kept is added */
+    bool shares_selection; /**< it has no indexer, but the rows that the layer before it has */
+    uint32_t norms;        /**< of enum kt_norm_place, a bit each */
+    bool postpones;        /**< what experts give is kept for a later layer */
+    bool adds_kept;        /**< behind the layer, what was kept is added */
     struct kt_residual_config residual[KT_HALVES];
     struct kt_clamp_config clamp; /**< experts have their own: the library's activation */
     /** kt_engine_config.attention, unless the family's read_layers changed it. */
@@ -127,6 +128,14 @@ struct kt_latent_config {
     uint32_t kv_rank; /**< of the one that keys and values are made of; 0: there is none */
     uint32_t nope_size, rope_size, value_size;
     float q_scale, kv_scale; /**< what the latents are multiplied by, behind their norms; 0: 1 */
+};
+
+/** What selects the rows of the cache that queries of latent attention see. */
+struct kt_indexer_config {
+    uint32_t n_heads; /**< of its queries; 0: there is none */
+    uint32_t size;    /**< numbers of a query and a key, of which the first latent.rope_size are rotated */
+    uint32_t budget;  /**< rows that are selected */
+    uint32_t pairing; /**< enum kt_rope_pairing, which need not be that of attention */
 };
 
 struct kt_delta_config {
@@ -187,6 +196,7 @@ struct kt_engine_config {
     float logits_cap;                     /**< c: logits z become c tanh(z / c) after that; 0: they stay */
     struct kt_attention_config attention; /**< of all layers, see kt_layer_config */
     struct kt_latent_config latent;
+    struct kt_indexer_config indexer;
     struct kt_delta_config delta;
     uint32_t pairing;                  /**< enum kt_rope_pairing */
     struct kt_rope_params rope;        /**< divisors NULL: they are loaded with the weights */
@@ -300,6 +310,9 @@ enum kt_status kt_engine_config_read_text(const char *json, uint64_t size, struc
                                           struct kt_error *error);
 void kt_engine_config_free(struct kt_engine_config *config);
 
+/** What all models of latent attention have, deepseek.c. */
+void kt_engine_config_deepseek(struct kt_settings *settings, struct kt_engine_config *config);
+
 /* What families call, parts.c. */
 
 /** Layers 0 .. n - 1 are dense. */
@@ -386,6 +399,6 @@ extern const struct kt_family kt_family_step, kt_family_granite_swa, kt_family_g
 extern const struct kt_family kt_family_granite, kt_family_granitemoe, kt_family_olmo2, kt_family_flex_olmo,
     kt_family_phimoe, kt_family_gemma3, kt_family_gemma4, kt_family_afmoe, kt_family_flint, kt_family_kolibri,
     kt_family_cohere2_moe, kt_family_llama4, kt_family_longcat, kt_family_beam, kt_family_dbrx,
-    kt_family_aria;
+    kt_family_aria, kt_family_deepseek32, kt_family_glm_dsa;
 
 #endif

@@ -161,7 +161,7 @@ static void read_dense(struct kt_settings *s, struct kt_engine_config *c)
         kt_engine_config_dense_first(s, c, first);
 }
 
-static void read_deepseek(struct kt_settings *s, struct kt_engine_config *c)
+void kt_engine_config_deepseek(struct kt_settings *s, struct kt_engine_config *c)
 {
     read_attention(s, c);
     c->has_mlp_biases = is_v2(s) && kt_settings_flag(s, NULL, "mlp_bias", false);
@@ -180,11 +180,11 @@ const struct kt_family kt_family_deepseek = {.name = "deepseek2",
                                              .gguf_pairing = KT_ROPE_NORM,
                                              .json_pairing = KT_ROPE_NORM,
                                              .names = {.skipped = skipped},
-                                             .read = read_deepseek};
+                                             .read = kt_engine_config_deepseek};
 /* What experts give is normed. */
 static void read_axk1(struct kt_settings *s, struct kt_engine_config *c)
 {
-    read_deepseek(s, c);
+    kt_engine_config_deepseek(s, c);
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->layers[i].norms |= c->layers[i].dense ? 0 : 1U << KT_NORM_AFTER_FFN;
 }
@@ -200,4 +200,4 @@ const struct kt_family kt_family_mistral4 = {.name = "mistral4",
                                              .classes = " Mistral4ForCausalLM ",
                                              .gguf_pairing = KT_ROPE_NORM,
                                              .json_pairing = KT_ROPE_NORM,
-                                             .read = read_deepseek};
+                                             .read = kt_engine_config_deepseek};
