@@ -428,6 +428,13 @@ START_TEST(refused_selectors)
     params.backend = "reference";
     ck_fails(kt_selector_create(world.kv, &params, &selector, &ck_error), KT_E_UNSUPPORTED,
              "does not score rows");
+    params.backend = "nothing";
+    ck_fails(kt_selector_create(world.kv, &params, &selector, &ck_error), KT_E_NOT_FOUND,
+             "no plugin nothing is configured");
+    params = selector_params(4);
+    params.struct_size--;
+    ck_fails(kt_selector_create(world.kv, &params, &selector, &ck_error), KT_E_INVALID, "struct_size");
+    ck_fails(kt_selector_create(NULL, &params, &selector, &ck_error), KT_E_INVALID, "must not be NULL");
     struct kt_attention_params plain = KT_ATTENTION_PARAMS_INIT;
     plain.n_heads = HEADS;
     plain.window = 100;
@@ -455,6 +462,26 @@ START_TEST(refused_batches)
     ck_fails(kt_selector_forward(world.selector, &batch, &ck_error), KT_E_STATE,
              "1 tokens from position 900 on");
     item.position = 400;
+    batch.query_stride = 3;
+    ck_fails(kt_selector_forward(world.selector, &batch, &ck_error), KT_E_INVALID, "query_stride 3");
+    batch.query_stride = 0;
+    batch.n_items = 65;
+    ck_fails(kt_selector_forward(world.selector, &batch, &ck_error), KT_E_INVALID, "65 items; at most 64");
+    batch.n_items = 1;
+    batch.struct_size--;
+    ck_fails(kt_selector_forward(world.selector, &batch, &ck_error), KT_E_INVALID, "struct_size");
+    batch.struct_size++;
+    ck_fails(kt_selector_forward(world.selector, NULL, &ck_error), KT_E_INVALID, "must not be NULL");
+    struct kt_selector_params shorter = selector_params(BUDGET);
+    struct kt_selector *selector;
+    shorter.max_tokens = 400;
+    ck_ok(kt_selector_create(world.kv, &shorter, &selector, &ck_error));
+    ck_fails(kt_selector_forward(selector, &batch, &ck_error), KT_E_RANGE, "max_tokens is 400");
+    kt_selector_destroy(selector);
+    struct world other;
+    ck_assert(open_world(&other, "auto", 1, KT_DTYPE_BF16, KT_DTYPE_BF16));
+    ck_fails(kt_selector_forward(other.selector, &batch, &ck_error), KT_E_INVALID, "of another cache");
+    close_world(&other);
     item.weights = NULL;
     ck_fails(kt_selector_forward(world.selector, &batch, &ck_error), KT_E_INVALID, "must not be NULL");
     struct kt_attention_item attended = {sequence, 400, 1, 0, queries, output};
@@ -465,6 +492,9 @@ START_TEST(refused_batches)
     attention.selections = &item.selection;
     ck_fails(kt_attention_forward(world.plain, &attention, &ck_error), KT_E_INVALID,
              "row 401 is selected, which is behind the token, 400");
+    attention.selections = &(struct kt_selected_rows){NULL, &n_rows, BUDGET, 0};
+    ck_fails(kt_attention_forward(world.plain, &attention, &ck_error), KT_E_INVALID, "must not be NULL");
+    attention.selections = &item.selection;
     n_rows = 0;
     ck_fails(kt_attention_forward(world.plain, &attention, &ck_error), KT_E_INVALID, "0 rows are selected");
     ck_fails(kt_attention_forward(world.blocks, &attention, &ck_error), KT_E_UNSUPPORTED, "KT_KV_PLAIN");

@@ -233,6 +233,7 @@ static const struct change changes[] = {
     CONFIG("deepseek-v32", "index_head_dim", "33", FORMAT, "index_head_dim is 33, which must be even"),
     CONFIG("deepseek-v32", "index_head_dim", "64", FORMAT, "indexer.wq_b has 1024 x 40 numbers"),
     CONFIG("deepseek-v32", "index_topk", "100000", KT_OK, ""),
+    CONFIG("deepseek-v32", "q_lora_rank", "null", FORMAT, "q_lora_rank is missing"),
     CONFIG("deepseek-v32", "indexer_rope_interleave", "true", UNSUPPORTED, "indexer_rope_interleave is true"),
     CONFIG("glm-dsa", "indexer_rope_interleave", "false", UNSUPPORTED, "indexer_rope_interleave is false"),
     CONFIG("glm-dsa", "rope_interleave", "false", UNSUPPORTED, "rope_interleave is false"),
