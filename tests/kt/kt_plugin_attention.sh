@@ -42,6 +42,10 @@ MERGE_MAX           attention-numbers    float64 gives
 FINISH_SINKS        attention-numbers    sinks, .*float64 gives
 FINISH_SINK_HEAD    attention-numbers    sinks, .*float64 gives
 FINISH_GAP          attention-numbers    behind the end of outputs\|beyond its outputs\|between the outputs
+SCORE_NEGATIVE      attention-numbers    score, .*float64 gives
+SCORE_OTHERS        attention-numbers    score, .*has other scores alone\|float64 gives
+SCORE_BEHIND        attention-numbers    score, .*wrote behind the scores of token 0\|wrote around the scores
+SCORE_FAILS         attention-numbers    score, .*it failed: the scores are lost
 FINISH_PARTIAL      attention-numbers    finish, .*it wrote to partial results, which can only be read
 FINISH_ZEROS        attention-isolation  of a query that saw no key
 MERGE_EMPTY         attention-isolation  after a merge with a result that saw no key

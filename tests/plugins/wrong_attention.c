@@ -261,6 +261,33 @@ static void finish(void *instance, const struct kt_attention_finish *job)
         *(volatile char *)(uintptr_t)job->partial = 0;
 }
 
+static void score_rows(void *instance, const struct kt_score *job)
+{
+    (void)instance;
+    for (uint64_t j = job->begin; j < job->end; j++) {
+        float key[MOST];
+        read_row(job->keys, job->pages, j, job->size, key);
+        for (uint32_t t = 0; t < job->n_tokens; t++) {
+            const char *queries = (const char *)job->queries + t * job->query_stride;
+            const char *weights = (const char *)job->weights + t * job->weight_stride;
+            char *scores = (char *)job->scores + t * job->score_stride;
+            float sum = IS(SCORE_OTHERS) ? (float)job->n_tokens * 1e-5f : 0;
+            for (uint32_t h = 0; h < job->n_heads; h++) {
+                float product = 0;
+                for (uint32_t i = 0; i < job->size; i++)
+                    product += ((const float *)(const void *)queries)[h * job->size + i] * key[i];
+                if (product > 0 || IS(SCORE_NEGATIVE))
+                    sum += ((const float *)(const void *)weights)[h] * product;
+            }
+            ((float *)(void *)scores)[j - job->begin] = sum;
+            if (IS(SCORE_BEHIND) && j + 1 == job->end)
+                ((float *)(void *)scores)[(j - job->begin) / KT_KV_BLOCK * KT_KV_BLOCK + KT_KV_BLOCK] = 0;
+        }
+    }
+    if (IS(SCORE_FAILS))
+        (void)kt_plugin_fail(job->error, KT_E_BACKEND, "the scores are lost");
+}
+
 static const struct kt_tunable tunables[] = {{.name = "work",
                                               .what = "times that all is computed",
                                               .minimum = 1,
@@ -276,6 +303,7 @@ static const struct kt_attention_ops attention = {
     .finish = finish,
     .tunables = tunables,
     .n_tunables = 1,
+    .score = score_rows,
 };
 static const struct kt_level level = {.struct_size = sizeof level,
                                       .name = "scalar",

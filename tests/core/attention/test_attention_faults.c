@@ -45,6 +45,31 @@ WRAP(char *, strdup, (const char *text), (text), NULL)
 WRAP(void *, mmap, (void *address, size_t size, int protection, int flags, int file, off_t offset),
      (address, size, protection, flags, file, offset), MAP_FAILED)
 
+/* A selector of the keys of latents, whose queries and weights are those of attention. */
+static enum kt_status select_life(const struct world *world, const struct request *request,
+                                  struct kt_error *error)
+{
+    struct kt_selector_params params = KT_SELECTOR_PARAMS_INIT;
+    struct kt_selector_batch batch = KT_SELECTOR_BATCH_INIT;
+    struct kt_selector *selector = NULL;
+    uint32_t rows[ASKED], n_rows[ASKED];
+    const struct kt_selector_item item =
+        {request->item.sequence, request->item.position, ASKED, 0, request->queries,
+         request->queries,       {rows, n_rows, 1, 0}};
+    params.n_heads = world->shape->n_heads;
+    params.budget = 1;
+    params.max_tokens = TOKENS;
+    batch.items = &item;
+    batch.n_items = 1;
+    enum kt_status status = kt_selector_create(world->kv, &params, &selector, error);
+    if ((status == KT_OK) != (selector != NULL))
+        status = KT_E_STATE;
+    if (status == KT_OK)
+        status = kt_selector_forward(selector, &batch, error);
+    kt_selector_destroy(selector);
+    return status;
+}
+
 /* An attention from its creation on; stops at the first error. libcheck's assertions allocate: none here. */
 static enum kt_status whole_life(const struct world *world, const struct request *request,
                                  struct kt_error *error)
@@ -63,7 +88,7 @@ static enum kt_status whole_life(const struct world *world, const struct request
     if (status == KT_OK)
         status = kt_attention_forward(attention, &batch, error);
     kt_attention_destroy(attention);
-    return status;
+    return status == KT_OK && world->shape->latent ? select_life(world, request, error) : status;
 }
 
 /* The world's own attention was made before: it computes the same bits after each failure. */

@@ -305,6 +305,8 @@ static void step_numbers(struct attention_case *item)
     if (!plugin_failed(item->run))
         try_tile(item, 230, pick_tokens(item, 230, n_heads, (FULL_TILE + n_heads - 1) / n_heads), n_heads,
                  KT_ATTENTION_CHUNK);
+    if (!plugin_failed(item->run))
+        attention_scores(item);
 }
 
 void plugin_job_attention_numbers(void *data, struct plugin_child *child)

@@ -87,6 +87,12 @@ void attention_run(struct attention_case *item, struct attention_tile *tile, uin
 float attention_output(const struct attention_case *item, const struct attention_tile *tile, uint32_t query,
                        uint32_t i);
 
+/* ---- attention_score.c ---- */
+
+/* Scores of random queries for the case's keys, if the level has scores and the keys are of a kind for them.
+ */
+void attention_scores(struct attention_case *item);
+
 /* ---- attention_model.c ---- */
 
 /* Compares outputs with float64. */
