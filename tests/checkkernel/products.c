@@ -248,6 +248,9 @@ static bool predict_row(const struct check *check, enum kt_stage stage, const ui
                  : value_activation(shape,
                                     gated ? dot(check, KT_GATE, i, first, method) : (struct value){0, 0},
                                     dot(check, KT_UP, i, up, method));
+    if (down && check_y_dtype(check) == KT_DTYPE_BF16 && !check->model->code_row)
+        for (uint64_t i = 0; i < n && right; i++) /* y is rounded once more */
+            wanted[i].bound += (fabs(wanted[i].value) + wanted[i].bound) * 0x1p-8;
     free(up);
     free(first);
     return right;

@@ -4,3 +4,4 @@
 . "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
 native bf16
 run
+run --cases 2 --set y=1 # bf16
