@@ -172,6 +172,9 @@ if [ -f "$plugin" ]; then
     [ "$(grep -c ^llamafile, "$work/out")" -eq 1 ] || fail "auto is the one that would run it"
     # shellcheck disable=SC2086
     refuse 2 'has its own' "$model" --source-type q4_k
+    refuse 2 'for experts out of random numbers' "$model" --activation situ
+    sed 's/ffn_\([a-z]*\)_exps/ffn_\1_expt/g' "$model" >"$work/dense.gguf"
+    refuse 1 'no layer has experts; measure the whole model' "$work/dense.gguf"
     refuse 2 'run no layer of' "$model" --latency
     # A row that cannot be written ends the measurement, before the record, which comes last.
     output=/dev/full

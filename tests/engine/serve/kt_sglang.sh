@@ -82,6 +82,7 @@ refuses_family()
 }
 refuses_family qwen3 'the checkpoint has no experts that a CPU could compute'
 refuses_family gpt-oss 'the experts have biases'
+refuses_family llama4 'the router.s weight is multiplied into what experts read'
 while read -r folder method; do
     model=$data/$folder-l0
     run "$model" --gpu-memory 24G --dry-run

@@ -174,6 +174,13 @@ static int check_model(const struct kt_cli *cli, struct kt_checkpoint *model)
     return KT_EXIT_OK;
 }
 
+/* Of a model with experts whose router's weight counts before them; SGLang's layer for kt_kernel multiplies
+ * what they give, whatever its flag apply_router_weight_on_input says. */
+static bool weighs_input(const struct kt_settings *s)
+{
+    return strncmp(s->architecture, "Llama4", strlen("Llama4")) == 0;
+}
+
 static int read_experts(const struct kt_cli *cli, struct kt_checkpoint *experts, const char *quantizer,
                         struct kt_launch_facts *facts)
 {
@@ -223,9 +230,14 @@ int kt_launch_facts(const struct kt_cli *cli, struct kt_checkpoint *model, struc
         quantized = json_object_get(settings.model, "quantization_config");
     const char *method = json_string_value(json_object_get(quantized, "quant_method"));
     (void)snprintf(quantizer, sizeof(quantizer), "%s", method ? method : "");
+    bool is_refused = weighs_input(&settings);
     kt_settings_close(&settings);
     if (settings.status != KT_OK)
         return kt_cli_fail(cli, &error);
+    if (is_refused)
+        return kt_cli_error(
+            cli, "the router's weight is multiplied into what experts read, but SGLang's layer for kt_kernel "
+                 "multiplies what they give; kt run without --engine computes the model");
     code = read_experts(cli, experts, quantizer, facts);
     return code == KT_EXIT_OK ? measure(cli, model, facts) : code;
 }

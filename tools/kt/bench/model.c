@@ -2,6 +2,7 @@
 /* model.c - kt bench MODEL: the layers of a checkpoint, with their own shapes, formats and weights. */
 #include "tools/kt/bench/run.h"
 #include "tools/kt/checkpoint/checkpoint.h"
+#include "tools/kt/checkpoint/linears.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,6 +49,12 @@ int bench_model_open(struct kt_cli *cli, const char *path, const char *layers, s
     size_t n;
     *model = (struct bench_model){.n_groups = 0};
     int code = kt_cli_checkpoint(cli, path, &model->checkpoint);
+    if (code == KT_EXIT_OK && kt_model_is_dense(model->checkpoint, layers))
+        code = kt_cli_error(
+            cli,
+            "%s: no layer has experts; measure the whole model, by -p 512 -n 64, or matrices, by "
+            "--linear",
+            path);
     if (code == KT_EXIT_OK)
         code = kt_model_layers(cli, model->checkpoint, "layers", layers, &numbers, &n);
     if (code != KT_EXIT_OK) {
