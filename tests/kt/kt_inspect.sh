@@ -128,6 +128,9 @@ if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.l
     kt inspect "$dir/alone/config.json" --config "$dir/whole.ini"
     exits 0
     says "^The memory that it needs is not known: config.json: the sizes of weights that 'quark' quantized"
+    sed 's/"vocab_size"/"vocabulary"/' "$config" >"$dir/alone/config.json"
+    kt inspect "$dir/alone" --config "$dir/whole.ini"
+    says '^kt generate cannot run it: config.json has no vocab_size'
     kt inspect "$dir/alone" --tensors
     exits 1
     warns 'no files of weights'

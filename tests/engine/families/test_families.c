@@ -74,6 +74,11 @@ static void compare_plans(const struct world *w)
     uint64_t size;
     ck_ok(kt_checkpoint_file(w->checkpoint, "config.json", &json, &size, &ck_error));
     ck_ok(kt_model_plan(w->context, w->checkpoint, NULL, &whole, &ck_error));
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    params.experts = w->checkpoint;
+    ck_fails(kt_model_plan_config(w->context, json, size, &params, &alone, &ck_error), KT_E_INVALID,
+             "experts");
+    ck_fails(kt_model_plan_config(w->context, NULL, 0, NULL, &alone, &ck_error), KT_E_INVALID, "NULL");
     enum kt_status status = kt_model_plan_config(w->context, json, size, NULL, &alone, &error);
     if (strcmp(w->family.name, "gemma4-e2b") == 0 || strcmp(w->family.name, "hunyuan-moe") == 0) {
         ck_assert_int_eq(status, KT_E_NOT_FOUND); /* as wide as networks of the file are */
