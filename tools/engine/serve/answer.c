@@ -173,7 +173,7 @@ static bool take_event(struct kt_job *job, struct kt_answer *answer, const struc
     }
 }
 
-/* Where all of an answer must be calls, what is left of one that was cut off is no text. */
+/* Where all of an answer must be calls, the rest of one that was cut off is left out. */
 static bool is_rest(const struct kt_job *job, const struct kt_answer *answer, uint32_t kind)
 {
     return job->ask.must_call && answer->has_ended && answer->end.reason == KT_END_LENGTH &&
