@@ -27,25 +27,28 @@ static const char *const prefixes[] = {"model.layers.",
                                        "layers.",
                                        "mtp.layers."};
 
+/* Has each expert tensors of its own, or one tensor those of all, so that no number of an expert follows:
+ * with a dimension for them, or with their rows below one another, as in one matrix? */
+enum form { APART, FUSED, BELOW };
+
 static const struct family {
     const char *experts;
-    bool fused;                   /* one tensor holds all experts, and no number of an expert follows */
+    enum form form;
     const char *kind[KT_N_KINDS]; /* gate, up, down, gate and up in one; NULL: there is none */
-    bool below;                   /* the rows of one expert lie below another's, as in one matrix */
 } families[] = {
-    {"mlp.experts.", false, {"gate_proj", "up_proj", "down_proj"}},    /* Qwen, DeepSeek, GLM, Kimi */
-    {"block_sparse_moe.experts.", false, {"w1", "w3", "w2"}},          /* Mixtral, MiniMax */
-    {"experts.", false, {"w1", "w3", "w2"}},                           /* Mistral's own */
-    {"ffn.experts.", false, {"w1", "w3", "w2"}},                       /* DeepSeek's own */
-    {"mixer.experts.", false, {NULL, "up_proj", "down_proj"}},         /* Nemotron-H, without gates */
-    {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
-    {"experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Gemma 4 */
-    {"feed_forward.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Llama 4 */
-    {"mlp.experts.", true, {NULL, NULL, "fc2", "fc1"}},                             /* Aria */
-    {"ffn.experts.mlp.", true, {"w1", "v1", "w2"}, true},                           /* DBRX */
-    {"block_sparse_moe.", true, {NULL, NULL, "output_linear", "input_linear"}},     /* Granite */
-    {"block_sparse_moe.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* with windows */
-    {"moe.", true, {"gate_proj", "up_proj", "down_proj"}},                          /* Step 3.5 */
+    {"mlp.experts.", APART, {"gate_proj", "up_proj", "down_proj"}},     /* Qwen, DeepSeek, GLM, Kimi */
+    {"block_sparse_moe.experts.", APART, {"w1", "w3", "w2"}},           /* Mixtral, MiniMax */
+    {"experts.", APART, {"w1", "w3", "w2"}},                            /* Mistral's own */
+    {"ffn.experts.", APART, {"w1", "w3", "w2"}},                        /* DeepSeek's own */
+    {"mixer.experts.", APART, {NULL, "up_proj", "down_proj"}},          /* Nemotron-H, without gates */
+    {"mlp.experts.", FUSED, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
+    {"experts.", FUSED, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Gemma 4 */
+    {"feed_forward.experts.", FUSED, {NULL, NULL, "down_proj", "gate_up_proj"}},     /* Llama 4 */
+    {"mlp.experts.", FUSED, {NULL, NULL, "fc2", "fc1"}},                             /* Aria */
+    {"ffn.experts.mlp.", BELOW, {"w1", "v1", "w2"}},                                 /* DBRX */
+    {"block_sparse_moe.", FUSED, {NULL, NULL, "output_linear", "input_linear"}},     /* Granite */
+    {"block_sparse_moe.experts.", FUSED, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* with windows */
+    {"moe.", FUSED, {"gate_proj", "up_proj", "down_proj"}},                          /* Step 3.5 */
 };
 
 static const char nvfp4[] = "NVFP4", zeros[] = "int4 of compressed-tensors with zero points",
@@ -128,9 +131,9 @@ static bool parse_part(const char *at, struct kt_expert_name *parsed)
 static bool parse_rest(const char *at, const struct family *family, struct kt_expert_name *parsed)
 {
     parsed->expert = 0;
-    parsed->fused = family->fused;
-    parsed->below = family->below;
-    if (!skip(&at, family->experts) || (!family->fused && !skip_number(&at, &parsed->expert)))
+    parsed->fused = family->form != APART;
+    parsed->below = family->form == BELOW;
+    if (!skip(&at, family->experts) || (family->form == APART && !skip_number(&at, &parsed->expert)))
         return false;
     for (int kind = 0; kind < KT_N_KINDS; kind++) {
         const char *after = at;
@@ -176,9 +179,9 @@ char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, 
                             size_t size)
 {
     const struct family *family = &families[like->family];
-    const char *part = like->role == KT_ROLE_WEIGHT ? like->part : family->fused ? "" : ".weight";
+    const char *part = like->role == KT_ROLE_WEIGHT ? like->part : family->form == APART ? ".weight" : "";
     char number[24] = "";
-    if (!family->fused)
+    if (family->form == APART)
         (void)snprintf(number, sizeof number, "%" PRIu64 ".", expert);
     const char *projection = family->kind[kind];
     if (!projection)
