@@ -115,6 +115,8 @@ enum kt_status kt_assume_open(struct kt_model *m, const char *json, uint64_t siz
     if (!a)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
     enum kt_status status = kt_settings_open_text(&s, json, size, error);
+    const struct kt_family *family = status == KT_OK ? kt_family_find(s.architecture, false) : NULL;
+    s.own_names = family ? family->own_names : NULL;
     if (status == KT_OK)
         read_all(&s, a);
     kt_settings_close(&s);

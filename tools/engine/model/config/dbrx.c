@@ -55,6 +55,7 @@ static const struct kt_own_name own_names[] = {{"hidden_size", "d_model"},
                                                {"num_hidden_layers", "n_layers"},
                                                {"max_position_embeddings", "max_seq_len"},
                                                {"num_key_value_heads", "attn_config/kv_n_heads"},
+                                               {"moe_intermediate_size", "ffn_config/ffn_hidden_size"},
                                                {"num_experts", "ffn_config/moe_num_experts"},
                                                {"num_experts_per_tok", "ffn_config/moe_top_k"},
                                                {NULL, NULL}};
