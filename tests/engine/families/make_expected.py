@@ -246,7 +246,7 @@ class Routers:
         for _, module in self.modules:
             if type(module).__name__ == "DbrxRouter":  # which does not choose
                 module.top_k = model.config.ffn_config.moe_top_k
-        self.parts = model.config.num_hidden_layers // len(layers_of(model))  # LongCat's layers are two each
+        self.parts = model.config.get_text_config().num_hidden_layers // len(layers_of(model))  # LongCat's layers are two each
         self.inputs = {}
 
     def __enter__(self):
