@@ -182,8 +182,8 @@ START_TEST(wrong_batches)
         ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
                  "item 0: queries or output are at an address that is not a multiple");
     }
-    items[0] = request.item, batch.n_items = 10;
-    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "10 items; at most 9");
+    items[0] = request.item, batch.n_items = 17;
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "17 items; at most 16");
     batch.n_items = 1, batch.query_stride = 100;
     ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "query_stride 100");
     batch.query_stride = 0, batch.output_dtype = KT_DTYPE_Q4_K;
