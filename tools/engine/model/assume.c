@@ -99,9 +99,11 @@ static void read_all(struct kt_settings *s, struct kt_assumed *a)
     const json_t *coding = find(s, "quantization_config");
     const char *method = json_string_value(json_object_get(coding, "quant_method"));
     a->plain = a->linears = a->experts = read_plain(s);
-    a->expert_width = kt_settings_uint_at(s, NULL, "moe_intermediate_size", 0, 0);
-    if (a->expert_width == 0)
-        a->expert_width = kt_settings_uint_at(s, NULL, "intermediate_size", 0, 0);
+    /* LongCat's, DBRX's; the last one is that of experts where there is no other. */
+    static const char *const widths[] = {"moe_intermediate_size", "expert_ffn_hidden_size",
+                                         "ffn_config/ffn_hidden_size", "intermediate_size"};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && a->expert_width == 0; i++)
+        a->expert_width = kt_settings_uint_at(s, NULL, widths[i], 0, 0);
     if (json_is_object(coding) && (!method || !read_coding(coding, method, a)))
         kt_settings_fail(s, KT_E_NOT_FOUND,
                          "the sizes of weights that '%.40s' quantized are in the files of weights only",
@@ -201,11 +203,15 @@ enum kt_status kt_assume_linear(struct kt_model *m, uint64_t rows, uint64_t cols
     return status == KT_OK ? kt_linear_plan(linear, &view, 0, plan, error) : status;
 }
 
-void kt_assume_params(const struct kt_model *m, struct kt_layer_params *params)
+enum kt_status kt_assume_params(const struct kt_model *m, struct kt_layer_params *params,
+                                struct kt_error *error)
 {
     params->n_experts = m->config.n_experts;
     params->hidden_size = m->config.hidden_size;
     params->intermediate_size = m->assumed->expert_width;
+    if (params->intermediate_size == 0)
+        return kt_engine_fail(error, KT_E_NOT_FOUND, "the width of experts is in the files of weights only");
+    return KT_OK;
 }
 
 enum kt_status kt_assume_experts(struct kt_model *m, const struct kt_layer_params *params,

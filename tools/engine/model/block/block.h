@@ -293,7 +293,8 @@ enum kt_status kt_assume_heads(struct kt_model *model, uint64_t rows, uint64_t c
 /** What a linear and a layer's experts would take. */
 enum kt_status kt_assume_linear(struct kt_model *model, uint64_t rows, uint64_t cols,
                                 struct kt_linear *linear, struct kt_plan *plan, struct kt_error *error);
-void kt_assume_params(const struct kt_model *model, struct kt_layer_params *params);
+enum kt_status kt_assume_params(const struct kt_model *model, struct kt_layer_params *params,
+                                struct kt_error *error);
 enum kt_status kt_assume_experts(struct kt_model *model, const struct kt_layer_params *params,
                                  struct kt_layer *layer, struct kt_plan *plan, struct kt_error *error);
 

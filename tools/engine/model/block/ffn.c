@@ -193,8 +193,8 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
         status = load_shared(m, layer, ffn, error);
     else if (status == KT_OK && c->has_dense_beside)
         status = load_layer_network(m, layer, ffn, error);
-    if (m->assumed)
-        kt_assume_params(m, &params);
+    if (status == KT_OK && m->assumed)
+        status = kt_assume_params(m, &params, error);
     else if (status == KT_OK)
         status = kt_checkpoint_layer_params(m->expert_source, kt_file_layer(c, layer), &params, error);
     if (status != KT_OK)
