@@ -95,7 +95,7 @@ for field, value in (("dynatemp_range", 0.5), ("mirostat", 1), ("lora", [{"id": 
                      ("samplers", ["infill"]), ("samplers", ["top_p", "top_k"]), ("samplers", "kp"), ("samplers", [1]),
                      ("n_probs", 21), ("return_tokens", 1), ("response_fields", "x"), ("n_indent", -1), ("repeat_last_n", -2),
                      ("dry_sequence_breakers", [""]), ("dry_sequence_breakers", ["x"] * 17), ("logit_bias", [["T", "x"]]),
-                     ("logit_bias", {"T": None}), ("prompt", ["a", 1, []]), ("prompt", {"prompt_string": "a", "multimodal_data": ["AA"]})):
+                     ("logit_bias", {"T": None}), ("logit_bias", {"T": 101}), ("prompt", ["a", 1, []]), ("prompt", {"prompt_string": "a", "multimodal_data": ["AA"]})):
     got, reply = server.post("/completion", dict({"prompt": "c", "n_predict": 1}, **{field: value}))
     check(got == 400 and ("'" + field in reply["error"]["message"] or field == "prompt"), field, value, got, reply)
 # Texts as tokens: each of the two servers presets it differently.

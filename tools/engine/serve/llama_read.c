@@ -124,14 +124,17 @@ static bool read_samplers(json_t *body, struct kt_problem *problem)
 
 /* ---- biases ---- */
 
+#define MOST_BIAS 100.0 /* below 0 it is a ban */
+
 /* Adds a bias to that of an id; a ban stays one. */
 static bool add_bias(json_t *object, int64_t id, const json_t *bias)
 {
     char key[24];
     (void)snprintf(key, sizeof(key), "%lld", (long long)id);
-    double sum = json_is_false(bias) ? -100 : json_number_value(bias);
+    double sum = json_is_false(bias) ? -MOST_BIAS : json_number_value(bias);
     sum += json_number_value(json_object_get(object, key));
-    return json_object_set_new(object, key, json_real(sum < -100 ? -100 : sum)) == 0;
+    sum = sum < -MOST_BIAS ? -MOST_BIAS : sum > MOST_BIAS ? MOST_BIAS : sum;
+    return json_object_set_new(object, key, json_real(sum)) == 0;
 }
 
 /* Of each token of a text. */
@@ -153,7 +156,8 @@ static bool add_biases(const struct kt_served *model, json_t *object, const char
 
 static bool is_bias(const json_t *bias)
 {
-    return json_is_number(bias) || json_is_false(bias);
+    double value = json_number_value(bias);
+    return json_is_false(bias) || (json_is_number(bias) && value >= -MOST_BIAS && value <= MOST_BIAS);
 }
 
 /* A list of pairs, or an object: of an id or a text, a number or false, which is a ban. */
@@ -169,8 +173,9 @@ static bool read_bias(const struct kt_served *model, json_t *body, struct kt_pro
     json_array_foreach (given, i, one) {
         const json_t *of = json_array_get(one, 0), *bias = json_array_get(one, 1);
         if (done && (!(json_is_integer(of) || json_is_string(of)) || !is_bias(bias)))
-            done = kt_problem_field(problem, "logit_bias",
-                                    "'logit_bias[%zu]' must be an id or a text, and a number", i);
+            done =
+                kt_problem_field(problem, "logit_bias",
+                                 "'logit_bias[%zu]' must be an id or a text, and a number in -100 .. 100", i);
         else if (done && json_is_string(of))
             done = add_biases(model, object, json_string_value(of), json_string_length(of), bias, problem);
         else
@@ -179,12 +184,14 @@ static bool read_bias(const struct kt_served *model, json_t *body, struct kt_pro
     json_object_foreach (given, key, one) {
         bool is_id = *key && strspn(key, "0123456789") == strlen(key);
         if (done && !is_bias(one))
-            done = kt_problem_field(problem, "logit_bias", "'logit_bias' of '%.40s' must be a number", key);
+            done = kt_problem_field(problem, "logit_bias",
+                                    "'logit_bias' of '%.40s' must be a number in -100 .. 100", key);
         else if (done && !is_id)
             done = add_biases(model, object, key, strlen(key), one, problem);
         else if (done)
             done = json_object_set_new(object, key,
-                                       json_real(json_is_false(one) ? -100 : json_number_value(one))) == 0 ||
+                                       json_real(json_is_false(one) ? -MOST_BIAS : json_number_value(one))) ==
+                       0 ||
                    kt_problem_memory(problem);
     }
     if (done)
