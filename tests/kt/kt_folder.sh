@@ -89,6 +89,9 @@ exits 0
 says 'weight_zeros,f32,256x1,'
 rm "$model/model.safetensors"
 kt inspect "$model"
+exits 0
+says '^format:  config.json alone, no weights$'
+kt explain "$model"
 exits 1
 warns 'the folder holds no .safetensors and no .gguf file'
 

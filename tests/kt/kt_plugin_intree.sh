@@ -41,10 +41,10 @@ END
     grep -qx 'Package: kt-kernel-plugin-new-format' "$dir/control" || fail "Debian's packages must have it"
     grep -q '^%backend new_format - ' "$dir/spec" || fail "the spec must have it"
     ! grep -q '^Recommends:.*new-format' "$dir/control" || fail "it is not recommended for its origin"
-    # Each file of its .am is there, and nothing else is.
-    grep -o 'plugins/new_format/[a-z0-9_/.]*\.\([ch]\|sh\|ini\|info\)' "$folder/new_format.am" | sort -u >"$dir/named"
+    # Each file of its two .am is there, and nothing else is.
+    cat "$folder"/*.am | grep -o 'plugins/new_format/[a-z0-9_/.]*\.\([ch]\|sh\|ini\|info\)' | sort -u >"$dir/named"
     (cd "$tree" && find plugins/new_format -type f ! -name '*.am' ! -name README) | sort >"$dir/found"
-    diff "$dir/named" "$dir/found" >"$out" || fail "new_format.am must name the files that are there"
+    diff "$dir/named" "$dir/found" >"$out" || fail "its .am files must name the files that are there"
     [ "$backend" = rawint4 ] || rm -r "$folder"
     [ "$backend" != rawint4 ] || mv "$folder" "$dir/copy"
     sed -i '/new_format/d' "$tree/plugins/plugins.am"
