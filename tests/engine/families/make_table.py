@@ -26,7 +26,7 @@ TITLES = {
     "Gemma3ForConditionalGeneration": "Gemma 3 that sees images",
     "Gemma4ForConditionalGeneration": "Gemma 4 that sees images",
     "Gemma4ForCausalLM": "Gemma 4", "Glm4ForCausalLM": "GLM-4, dense", "Glm4MoeForCausalLM": "GLM-4.5 to 4.7",
-    "Glm4MoeLiteForCausalLM": "GLM-4.7-Flash", "GlmMoeDsaForCausalLM": "GLM-5 to 5.3", "Glm4vMoeForConditionalGeneration": "GLM-4.5V",
+    "Glm4MoeLiteForCausalLM": "GLM-4.7-Flash", "GlmMoeDsaForCausalLM": "GLM-5 to 5.2", "Glm4vMoeForConditionalGeneration": "GLM-4.5V",
     "GptOssForCausalLM": "gpt-oss", "GraniteForCausalLM": "Granite",
     "GraniteMoeSWAForCausalLM": "Granite with experts and windows",
     "GraniteMoeSharedForCausalLM": "Granite with experts", "GraniteSWAForCausalLM": "Granite with windows",
