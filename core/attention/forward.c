@@ -490,8 +490,8 @@ static void prepare(struct run *run)
     run->tiles = 0;
     for (uint32_t i = 0; i < run->batch->n_items; i++) {
         const struct kt_attention_item *item = &run->batch->items[i];
-        kt_attention_cut_make(&attention->layout.shape, attention->layout.max_queries, item, attention->gathers,
-                              &attention->cut[i]);
+        kt_attention_cut_make(&attention->layout.shape, attention->layout.max_queries, item,
+                              attention->gathers, &attention->cut[i]);
         attention->cut[i].n_rows = run->selections ? run->selections[i].n_rows : NULL;
         run->tiles += attention->cut[i].n_tiles;
     }

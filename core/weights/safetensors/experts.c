@@ -157,8 +157,7 @@ static uint64_t find_weight(const struct layer *layer)
 }
 
 /* Of experts below one another, only config.json says how many there are. */
-static enum kt_status count_below(struct layer *layer, const struct kt_tensor *tensor,
-                                    struct kt_error *error)
+static enum kt_status count_below(struct layer *layer, const struct kt_tensor *tensor, struct kt_error *error)
 {
     const struct kt_json_count *said = &layer->config->experts;
     layer->n_experts = said->value;

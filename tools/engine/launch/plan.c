@@ -79,13 +79,13 @@ static void find_nodes(const struct kt_cli *cli, const struct kt_context *contex
     plan->n_threads = n_threads;
 }
 
-/* For each GPU SGLang has a process that never sleeps, and CUDA a thread that hands batches over: where cores have
-   no second thread, each takes a core. */
+/* For each GPU SGLang has a process that never sleeps, and CUDA a thread that hands batches over: where cores
+   have no second thread, each takes a core. */
 static void leave_cores(const struct kt_cli *cli, const char *idle, struct kt_launch_plan *plan)
 {
-    uint64_t wanted = 2 * (uint64_t)plan->gpus.n, half = plan->n_threads / 2, n = wanted < half ? wanted : half;
+    uint64_t wanted = 2 * (uint64_t)plan->gpus.n, half = plan->n_threads / 2;
     if (!*idle && !kt_cli_given(cli, "threads"))
-        plan->n_threads -= n;
+        plan->n_threads -= wanted < half ? wanted : half;
 }
 
 /* What a layer's experts take, if the method can have them at all. */
