@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 from serve_client import Server, check, equal
 
@@ -26,10 +25,13 @@ class Process(Server):
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=before,
                                         env=dict(os.environ, **(environment or {})))
         self.log, self.is_ready, port = [], threading.Event(), []
+        self.has_logged = threading.Condition()
 
         def read():
             for line in self.process.stderr:
-                self.log.append(line)
+                with self.has_logged:
+                    self.log.append(line)
+                    self.has_logged.notify_all()
                 found = re.search(r"ready: http://.*:(\d+)$", line)
                 if found:
                     port.append(int(found.group(1)))
@@ -45,10 +47,9 @@ class Process(Server):
 
     def check_logged(self, words, why):
         """Some line has, or soon will have, the words: an answer may be here before its line is read."""
-        end = time.monotonic() + 60
-        while not any(words in line for line in self.log):
-            check(time.monotonic() < end, why, "".join(self.log)[-2000:])
-            time.sleep(0.01)
+        with self.has_logged:
+            found = self.has_logged.wait_for(lambda: any(words in line for line in self.log), 60)
+        check(found, why, "".join(self.log)[-2000:])
 
     def __enter__(self):
         return self
